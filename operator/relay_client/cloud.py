@@ -60,7 +60,9 @@ class _Noted:
                 # The error of another call came from the source of an upload: it says nothing about uploads.
                 self.outages.given_up(name, self.clock())
             case errors.CloudUnavailable() | errors.Truncated():
-                self.outages.failed(name, self.clock(), error.message)
+                # The cloud's own words may be about one resource, which may be another tenant's.
+                told = error.message if error.status is None else f"the cloud answers {name} with {error.status}"
+                self.outages.failed(name, self.clock(), told)
             case CloudError() | None:
                 self.outages.answered(name)
 

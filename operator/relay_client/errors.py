@@ -175,7 +175,7 @@ class CloudUnavailable(CloudError):
 class HeldBack(CloudUnavailable):
     """The call was not sent, since the operation failed several times; `retry_after`: seconds to the next probe.
 
-    The message is that of the last failure.
+    The message is that of the last failure, or tells the last status.
     """
 
     default_outcome = Outcome.NOT_SENT

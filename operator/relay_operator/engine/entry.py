@@ -1,7 +1,7 @@
 """One object as the watch last reported it: compact JSON, and the values that are needed without parsing it."""
 
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import orjson
@@ -34,6 +34,7 @@ from relay_operator.engine.ownership import Owned, owned
 LARGEST = 512 * 1024
 """The largest object, in bytes, for which anything is created: etcd takes three times as much, and status grows."""
 _READY, _UNKNOWN = ConditionType.READY.value, ConditionType.CREATE_OUTCOME_UNKNOWN.value
+_STALLED, _FAILED = ConditionType.STALLED.value, ConditionType.FAILED.value
 _BAD = frozenset(
     [(kind.value, "True") for kind, doc in TYPES.items() if doc.polarity is Polarity.NEGATIVE]
     + [(kind.value, "False") for kind, doc in TYPES.items() if doc.polarity is Polarity.POSITIVE]
@@ -213,7 +214,7 @@ def entry_of(raw: Mapping[str, JsonValue], installation: str) -> Entry:
         settled=ready and "nextScheduleTime" not in status,
         reason=str(readiness.get("reason") or ""),
         unknown=told.get(_UNKNOWN, {}).get("reason") == Reason.CREATE_OUTCOME_UNKNOWN,
-        troubles=tuple([str(one.get("type")) for one in conditions if (one.get("type"), one.get("status")) in _BAD]),
+        troubles=_troubles(conditions),
         doomed="deletionDeadline" in status,
         committed=committed,
         reserved=reserved,
@@ -258,6 +259,12 @@ def _own_intent(
 
 def _lacks_a_batch(status: Mapping[str, JsonValue]) -> bool:
     return any("sentAt" in row and "batchId" not in row for row in rows(status.get("parts")))
+
+
+def _troubles(conditions: Sequence[Mapping[str, JsonValue]]) -> tuple[str, ...]:
+    """Types of the conditions that report trouble; what has failed for good waits for nobody, though it is Stalled."""
+    told = tuple([str(one.get("type")) for one in conditions if (one.get("type"), one.get("status")) in _BAD])
+    return tuple([each for each in told if each != _STALLED]) if _FAILED in told else told
 
 
 def _sent_with(intent: CreateIntent | MalformedIntent | None) -> Mapping[str, JsonValue]:

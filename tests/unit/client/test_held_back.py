@@ -88,7 +88,8 @@ async def test_what_the_cloud_does_not_answer_is_held_back_until_a_probe_is_answ
         failed = await failed_create(cloud)
         await failed_create(cloud)
         held = await failed_create(cloud)
-        assert (type(held), held.outcome, held.message) == (HeldBack, Outcome.NOT_SENT, failed.message)
+        told = failed.message if failed.status is None else f"the cloud answers create_pod with {failed.status}"
+        assert (type(held), held.outcome, held.message) == (HeldBack, Outcome.NOT_SENT, told)
         assert isinstance(held, CloudUnavailable)
         assert held.retry_after == pytest.approx(5)
         assert server.targets.count("POST /v1/pods") == 2

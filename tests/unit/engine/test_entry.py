@@ -94,3 +94,9 @@ def test_only_the_status_is_looked_through_for_an_id(monkeypatch: pytest.MonkeyP
     labels: Json = {"labels": {"of": "pod-1"}}
     assert not entry(metadata=labels, status={"state": "running"}).says("pod-1")
     assert not entry(metadata=labels).says("pod-1")
+
+
+@pytest.mark.parametrize("failed", ["True", "False"])
+def test_what_has_failed_for_good_waits_for_nobody(failed: str) -> None:
+    told: JsonValue = [{"type": "Stalled", "status": "True"}, {"type": "Failed", "status": failed}]
+    assert entry(status={"conditions": told}).troubles == (("Failed",) if failed == "True" else ("Stalled",))

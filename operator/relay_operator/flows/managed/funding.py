@@ -7,7 +7,7 @@ from relay_client.errors import CloudError
 from relay_operator.api.conditions import Reason
 from relay_operator.api.meta import CreateIntent, ObjectKey, ObjectMeta, Resource, rfc3339
 from relay_operator.api.parts import Budget
-from relay_operator.api.workload import PricedSpec, PricedStatus, SpecT, StatusT
+from relay_operator.api.workload import ManagedStatus, PricedSpec, PricedStatus, SpecT, StatusT
 from relay_operator.budgets.budgets import Budgets
 from relay_operator.budgets.limits import can_fit
 from relay_operator.budgets.lines import Age
@@ -60,7 +60,7 @@ class Ahead:
     again: bool = False
     """Something that costs more follows soon."""
     anew: bool = False
-    """A successor of the present resource is planned."""
+    """A successor of the present resource, which ends first, is planned: nothing is granted yet."""
     change: str = ""
     """The name of the change in place."""
     beside: bool = False
@@ -108,10 +108,10 @@ class Funding(Generic[SpecT, StatusT, ObsT]):
             unknown = Funded(Wait(Reason.PRICE_UNKNOWN), note, asked=not planned)
             if not (limited and (ahead.pays or ahead.anew)):
                 return Funded(excess=self._excess(obj, observed, None))
-            return _of_the_next(unknown) if ahead.anew else unknown
+            return _of_the_next(unknown, obj.status) if ahead.anew else unknown
         price = None if has is None else quote(prices, has)
         said = Funded(price=price, excess=self._excess(obj, observed, price))
-        if not (ahead.pays or planned):
+        if not (ahead.pays or ahead.anew or planned):
             return said
         there, asked = None if ahead.anew or ahead.beside else observed, resource.capacity(obj, model_id)
         wanted = asked if there is None else resource.grown(obj, there)
@@ -121,10 +121,13 @@ class Funding(Generic[SpecT, StatusT, ObsT]):
             present = [costs(self.resource, obj, observed, said.price)] if ahead.beside and observed is not None else []
             kept = beside(obj.status) + aside(present)
             runs = self._runs(obj, observed)
-            said = self._allowed(key, obj, account, intent, wanted, said, kept, runs=runs)
+            grant = not (planned or ahead.anew)
+            said = self._allowed(key, obj, account, wanted, said, kept, runs=runs, grant=grant)
+            if account.budget is None or (said.reserve and _reserved(obj.status, intent).covers(said.reserve)):
+                said = replace(said, reserve=None)
             said = _with_former_replicas(said, wanted, asked) if is_powered(resource) else said
         if ahead.anew:
-            return _of_the_next(said)
+            return _of_the_next(said, obj.status)
         left = wanted.replicas if ahead.change in _OF_POWER else asked.replicas
         return replace(said, quote=_share(said.quote, left, wanted.replicas))
 
@@ -171,18 +174,18 @@ class Funding(Generic[SpecT, StatusT, ObsT]):
         key: ObjectKey,
         obj: Resource[SpecT, StatusT],
         account: AccountReady,
-        intent: CreateIntent | None,
         wanted: Capacity,
         said: Funded,
         kept: Commitment,
         *,
         runs: bool,
+        grant: bool,
     ) -> Funded:
-        """`said` with a refusal, or with what is granted on top of `kept`; a plan is granted nothing.
+        """`said` with a refusal, or with what is granted on top of `kept`; nothing is without `grant`.
 
         `runs`: the cloud shows that the present resource is being paid.
         """
-        own, cents, planned = _own(obj), said.quote, obj.metadata.plan_only
+        own, cents = _own(obj), said.quote
         if cents is None:
             note = f"the cloud's catalog has no price for {wanted}"
             return replace(said, refusal=Stall(Reason.PRICE_UNKNOWN), note=note)
@@ -190,14 +193,11 @@ class Funding(Generic[SpecT, StatusT, ObsT]):
         if dear:
             return replace(said, refusal=Stall(Reason.BUDGET_EXCEEDED), note=dear)
         need = Commitment(cents, wanted.gpus * wanted.replicas)
-        ask = self.budgets.would_refuse if planned else self.budgets.ask
+        ask = self.budgets.ask if grant else self.budgets.would_refuse
         beyond = ask(key, _age(obj.metadata), account, need + kept, runs=runs)
         if beyond:
             return replace(said, refusal=Wait(Reason.WAITING_FOR_BUDGET), note=beyond, asked=True)
-        if planned:
-            return said
-        covered = account.budget is None or _reserved(obj.status, intent).covers(need)
-        return replace(said, reserve=None if covered else need, asked=True)
+        return replace(said, reserve=need, asked=True) if grant else said
 
 
 def _too_dear(own: Budget | None, cents: int, kept: int = 0) -> str:
@@ -229,9 +229,13 @@ def _with_former_replicas(said: Funded, wanted: Capacity, asked: Capacity) -> Fu
     return replace(said, note=said.note + more)
 
 
-def _of_the_next(said: Funded) -> Funded:
-    """The present resource ends whatever budgets say: only its successor may have to wait."""
-    return replace(said, refusal=None, note="", later=said.note)
+def _of_the_next(said: Funded, status: ManagedStatus) -> Funded:
+    """What exists ends first although the account's budget lacks room, which that makes, but for nothing else."""
+    if said.refusal is None or status.replacing or said.refusal == Wait(Reason.WAITING_FOR_BUDGET):
+        return replace(said, refusal=None, note="", later=said.note)
+    return replace(
+        said, note=f"{said.note}; the resource {status.id} is not ended before that", later=said.note, asked=False
+    )
 
 
 def _share(cents: int | None, replicas: int, of: int) -> int | None:

@@ -42,7 +42,7 @@ from relay_operator.flows.managed.registered_keys import registered_keys
 from relay_operator.flows.managed.resource import Change, ExternalResource, InputRefs, Inputs, ObsT
 from relay_operator.flows.managed.search import Sight
 from relay_operator.flows.managed.shown_once import NOT_KEPT, Kept, Life, ValueKeeper, value_of
-from relay_operator.flows.managed.view import Demand, Difference, Gate, Recovery, Seen, Undecided, Value, View
+from relay_operator.flows.managed.view import THERE, Demand, Difference, Gate, Recovery, Seen, Undecided, Value, View
 
 _PASSING = frozenset(
     {
@@ -204,7 +204,11 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
         given = await self._given(turn, obj, account, memory, sight, wanted=wanted)
         value, kept = await self._value(turn, obj, memory, sight, wanted=wanted)
         step = self._step(obj, sight, known, given, turn.now)
-        if gate is Gate.OPEN and (missing or step.beside or step.difference is Difference.SUPERSEDED):
+        ends_first = _ends_first(obj, sight.seen, step)
+        if ends_first and gate in {Gate.OPEN, Gate.LATER} and (unfit := self._unfit(account)):
+            gate, note, decided_in = Gate.ACCOUNT_UNFIT, *unfit
+        creates_next = missing or step.beside or step.difference is Difference.SUPERSEDED
+        if (gate is Gate.OPEN and creates_next) or (gate in {Gate.OPEN, Gate.LATER} and ends_first):
             unusable = _unusable(self.resource, obj, given)
             gate, note = (Gate.ENV_MISSING, unusable) if unusable else (gate, note)
         sent = self._sent(obj, step.change, memory)
@@ -355,12 +359,19 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
             return Gate.OUTDATED, note, sight.decided_in
         if not missing or gate is not Gate.OPEN:
             return gate, note, sight.decided_in
+        unfit = self._unfit(account)
+        return (gate, note, sight.decided_in) if unfit is None else (Gate.ACCOUNT_UNFIT, *unfit)
+
+    def _unfit(self, account: AccountReady) -> tuple[str, float | None] | None:
+        """Why nothing is created with the account now, and the seconds until a look can tell more; None if it may."""
         if told := unguarded(account.key, self.cache.get(account.key)):
-            return Gate.ACCOUNT_UNFIT, told, None
+            return told, None
         if deaf_for := self.accounts.deaf_for(account):
-            told = f"{account.key} is being subscribed to the cloud's webhooks; nothing is created before that"
-            return Gate.ACCOUNT_UNFIT, told, deaf_for
-        return gate, note, sight.decided_in
+            return (
+                f"{account.key} is being subscribed to the cloud's webhooks; nothing is created before that",
+                deaf_for,
+            )
+        return None
 
     def _gate(self, turn: Turn, obj: Resource[SpecT, StatusT], account: AccountReady, memory: ManagedMemory) -> Gate:
         """The gate of the next attempt: a wait ends once the account has more funds, another key, or another spec.
@@ -433,7 +444,7 @@ def _ahead(obj: Resource[SpecT, StatusT], seen: Seen, step: _Step, gate: Gate, *
     """What budgets are asked about."""
     lives = predicates.demand(obj) is Demand.EXIST
     starts = not sent and _grows(step, gate)
-    anew = lives and obj.metadata.plan_only and _anew(obj, seen, step)
+    anew = lives and (_anew(obj, seen, step) if obj.metadata.plan_only else _ends_first(obj, seen, step))
     pays = lives and (creates or starts) and not anew
     again = lives and (seen is Seen.ABSENT or (seen is Seen.NOTHING and gate is Gate.ACCOUNT_UNFIT))
     return Ahead(pays, again, anew, step.change.name if step.change is not None else "", step.beside)
@@ -446,6 +457,12 @@ def _grows(step: _Step, gate: Gate) -> bool:
     """
     pays = step.change is not None and step.change.pays
     return pays and step.held_back if gate is Gate.LATER else pays or step.recovery is Recovery.RESTART
+
+
+def _ends_first(obj: Resource[SpecT, StatusT], seen: Seen, step: _Step) -> bool:
+    """Whether what exists is ended now so that another can take its place."""
+    replaces = step.difference is Difference.REPLACEABLE or step.recovery is Recovery.RECREATE
+    return seen in THERE and replaces and not step.held_back and not obj.status.replacing
 
 
 def _anew(obj: Resource[SpecT, StatusT], seen: Seen, step: _Step) -> bool:

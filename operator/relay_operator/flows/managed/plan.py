@@ -31,6 +31,7 @@ from relay_operator.flows.managed.actions import (
 from relay_operator.flows.managed.view import (
     RECORDED,
     SEARCHED,
+    THERE,
     Demand,
     Difference,
     Former,
@@ -44,9 +45,9 @@ from relay_operator.flows.managed.view import (
 
 Rule = Callable[[View], Action | None]
 
-_THERE = RECORDED - {Seen.GOING, Seen.MISSING, Seen.GONE}
 _UNSHOWN = frozenset({Seen.MISSING, Seen.GONE})
 _NOTHING_OF_OURS = frozenset({Seen.NOTHING, Seen.GONE, Seen.ADOPTEE, Seen.ADOPTEE_REFUSED, Seen.TAKEN})
+_UNFIT_TO_CREATE = frozenset({Gate.OUTDATED, Gate.ACCOUNT_UNFIT, Gate.ENV_MISSING})
 _GATES: dict[Gate, Action] = {
     Gate.OUTDATED: Stall(Reason.CRD_OUTDATED),
     Gate.ACCOUNT_UNFIT: Wait(Reason.WAITING_FOR_ACCOUNT),
@@ -113,7 +114,7 @@ def _delete_with_open_intent(view: View) -> Action | None:
 
 def _in_use(view: View) -> Action | None:
     """A resource that another object uses stays until that object is gone."""
-    there = view.seen in _THERE or _unended(view) or view.former is Former.KEPT
+    there = view.seen in THERE or _unended(view) or view.former is Former.KEPT
     return Wait(Reason.IN_USE) if view.deleting and view.in_use and there else None
 
 
@@ -145,7 +146,7 @@ def _reinstate(view: View) -> Action | None:
             return Wait(Reason.REPLACING)
         case seen if seen is Seen.GONE or (seen in _NOTHING_OF_OURS and (unasked or _held_up(view))):
             return Reinstate()
-        case seen if seen is Seen.FAILED or (seen in _THERE and unasked):
+        case seen if seen is Seen.FAILED or (seen in THERE and unasked):
             return _spared(view) or (Delete() if view.replacing else Replace())
         case _:
             return None
@@ -248,15 +249,16 @@ def _unscheduled(view: View) -> Action | None:
 
 
 def _replace(view: View) -> Action | None:
+    """What cannot be followed by another now is not ended for that."""
     if view.recovery is not Recovery.RECREATE and view.difference is not Difference.REPLACEABLE:
         return None
     if view.replacing:
         return _spared(view) or Delete()
-    if view.gate is Gate.OUTDATED:
+    if view.gate in _UNFIT_TO_CREATE:
         return _GATES[view.gate]
     if view.held_back:
         return None if view.difference is Difference.CHANGE else Wait(Reason.BACK_OFF)
-    return _unmet(view) or _spared(view) or Replace()
+    return _unmet(view) or _spared(view) or view.unfunded or Replace()
 
 
 def _rotate(view: View) -> Action | None:

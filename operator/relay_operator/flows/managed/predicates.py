@@ -154,6 +154,8 @@ def difference(
         return (Difference.FORBIDDEN, None, former.FULL) if full else (Difference.SUPERSEDED, None, "; ".join(differs))
     if drain(resource, obj) is not None and (differs or silent or outdated):
         return _blue_green(resource, obj, observed, now, (*differs, *silent) or (_CHANGED,))
+    if (differs or silent or outdated) and recreate and runtime_used_up(obj, now):
+        return _once_it_runs(resource, obj, observed, now, "; ".join((*differs, *silent) or (_CHANGED,)))
     if differs or silent or (outdated and recreate):
         return Difference.REPLACEABLE if recreate else Difference.FORBIDDEN, None, "; ".join(differs + silent)
     changes = changes_of(resource, obj, observed, now, ids)
@@ -172,12 +174,23 @@ def _blue_green(
     What can be changed in place is changed first, and a resource that has to be stopped is replaced once it is to run
     again. It is neither started nor restarted for that, since another takes its place.
     """
-    running = running_wanted(obj, now)
-    changes = resource.changes(obj, observed, running=True) if running else changes_of(resource, obj, observed, now)
-    if changes:
-        return Difference.CHANGE, changes[0], ""
     why = "; ".join(differs)
-    return (Difference.BLUE_GREEN, None, why) if running else (Difference.NONE, None, f"{_LATER}: {why}")
+    if not running_wanted(obj, now):
+        return _once_it_runs(resource, obj, observed, now, why)
+    changes = resource.changes(obj, observed, running=True)
+    return (Difference.CHANGE, changes[0], "") if changes else (Difference.BLUE_GREEN, None, why)
+
+
+def _once_it_runs(
+    resource: ExternalResource[SpecT, StatusT, ObsT],
+    obj: Resource[SpecT, StatusT],
+    observed: ObsT,
+    now: datetime,
+    why: str,
+) -> tuple[Difference, Change | None, str]:
+    """The difference of a resource that has to be stopped, and is replaced only after that."""
+    changes = changes_of(resource, obj, observed, now)
+    return (Difference.CHANGE, changes[0], "") if changes else (Difference.NONE, None, f"{_LATER}: {why}")
 
 
 def as_made(

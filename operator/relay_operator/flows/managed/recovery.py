@@ -8,7 +8,14 @@ from relay_operator.api.parts import Recovery as RecoverySpec
 from relay_operator.api.workload import SpecT, StatusT, WorkloadStatus
 from relay_operator.engine.backoff import Backoff
 from relay_operator.engine.commitment import BILLED
-from relay_operator.flows.managed.predicates import ON_THE_WAY, created_at, refresh_asked, running_wanted, since_in
+from relay_operator.flows.managed.predicates import (
+    ON_THE_WAY,
+    created_at,
+    refresh_asked,
+    running_wanted,
+    runtime_used_up,
+    since_in,
+)
 from relay_operator.flows.managed.view import Difference, Recovery, Seen
 from relay_operator.flows.managed.workload import asked, told
 
@@ -26,10 +33,13 @@ _ENDED = {Seen.FAILED: "failed", Seen.INTERRUPTED: "interrupted", Seen.GONE: "te
 
 
 def recovery(obj: Resource[SpecT, StatusT], seen: Seen, now: datetime) -> Recovery:
-    """What `spec.recovery` requests for the state seen; what is to be stopped keeps its volume instead."""
+    """What `spec.recovery` requests for the state seen; what is to be stopped keeps its volume instead.
+
+    Where the maximum runtime is used up, another would run as long again.
+    """
     wanted = asked(obj.spec).recovery or _NO_RECOVERY
     match seen:
-        case Seen.GONE if wanted.on_terminated is OnTerminated.RECREATE:
+        case Seen.GONE if wanted.on_terminated is OnTerminated.RECREATE and not runtime_used_up(obj, now):
             return Recovery.RECREATE
         case _ if not running_wanted(obj, now):
             return Recovery.NONE

@@ -49,6 +49,7 @@ _OF_OTHERS = frozenset(
     }
 )
 
+_SUPPOSED = "if the balance stopped it, it is "
 _FORMER_ONES = "former ones are being deleted"
 _LOST = f", and its answer is lost: it is not sent again unless {meta.RESTARTED_AT} gets another value"
 _ANOTHER = "what it is made from has changed: another is made, and this one kept as long as something uses it"
@@ -137,7 +138,7 @@ def _for_budget(facts: Facts[SpecT, StatusT, ObsT], report: Report) -> Report:
     if facts.view.seen is not Seen.STOPPED or _stopped_as_asked(facts.obj.status):
         return exceeded
     since = predicates.since_in(facts.obj, "stopped", facts.now)
-    deadline, told = _kept(facts, since, "if the balance stopped it, it is ")
+    deadline, told = _kept(facts, since, _SUPPOSED)
     return replace(exceeded, message=clause(report.message) + told, deletion_deadline=deadline)
 
 
@@ -249,6 +250,9 @@ def _proposed(facts: Facts[SpecT, StatusT, ObsT], action: actions.Propose) -> Re
     deadline = None
     if facts.view.seen is Seen.INTERRUPTED:
         deadline, _ = _kept(facts, predicates.since_in(facts.obj, "interrupted", facts.now))
+    if facts.view.seen is Seen.STOPPED and not _stopped_as_asked(facts.obj.status):
+        deadline, told = _kept(facts, predicates.since_in(facts.obj, "stopped", facts.now), _SUPPOSED)
+        message += told
     report = Report("False", ConditionType.RECONCILING, Reason.PLAN_ONLY, message, Return.SETTLED)
     return replace(report, deletion_deadline=deadline, next_attempt=agreed)
 
@@ -389,6 +393,8 @@ def _another(facts: Facts[SpecT, StatusT, ObsT]) -> str:
         return (
             "the operator cannot create this kind: delete this object, and create one that names an existing resource"
         )
+    if predicates.runtime_used_up(facts.obj, facts.now):
+        return f"its lifetime.maxRuntimeSeconds are used up: a new {meta.RESTARTED_AT} makes another"
     recovers = isinstance(facts.obj.spec, WorkloadSpec)
     return "recovery.onTerminated: Recreate makes another" if recovers else "recreate this object to get another"
 
@@ -412,10 +418,13 @@ def _stopped(facts: Facts[SpecT, StatusT, ObsT], detail: str) -> Report:
     if schedule.resting(spec, now) and not predicates.stopped_for_good(facts.obj, now):
         reason = Reason.OUTSIDE_SCHEDULE
         detail = f"{detail} until its schedule lets it run{schedule.until(spec, now)}"
-    if facts.view.difference is Difference.NONE and drain(facts.resource, facts.obj) is not None and facts.note:
+    waits = reason is Reason.MAX_RUNTIME_REACHED or drain(facts.resource, facts.obj) is not None
+    if facts.view.difference is Difference.NONE and waits and facts.note:
         detail = f"{detail}; {facts.note}"
     # If the balance stopped it, its deadline holds even if it should be stopped by now: the cloud does not know that.
-    deadline = workload.told(facts.obj.status).deletion_deadline
+    # That of an interruption is over: what people stop is kept (section 3).
+    before = facts.obj.status
+    deadline = workload.told(before).deletion_deadline if before.state == "stopped" else None
     doom = "" if deadline is None else _doom(deadline)
     return Report("True", None, reason, detail + doom, Return.SETTLED, deletion_deadline=deadline)
 

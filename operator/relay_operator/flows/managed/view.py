@@ -46,6 +46,7 @@ SEARCHED = frozenset({Seen.FOUND, Seen.ABSENT, Seen.UNSURE, Seen.UNKNOWABLE})
 RECORDED = frozenset(
     {Seen.PENDING, Seen.READY, Seen.STOPPED, Seen.INTERRUPTED, Seen.FAILED, Seen.GOING, Seen.MISSING, Seen.GONE}
 )
+THERE = RECORDED - {Seen.GOING, Seen.MISSING, Seen.GONE}
 
 
 class Gate(Enum):

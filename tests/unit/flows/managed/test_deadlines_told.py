@@ -77,3 +77,30 @@ async def test_a_beginning_that_somebody_removed_is_now_and_is_written_once(worl
     writes = len(world.server.writes)
     await world.wait(3600, step=5)
     assert len(world.server.writes) == writes
+
+
+async def test_not_of_what_was_interrupted_once_people_stop_it(world: World) -> None:
+    """What they stop is kept, whatever its node did before."""
+    world.apply()
+    await world.settle()
+    world.pods.become("pod-1", "interrupted")
+    world.hint()
+    await world.settle()
+    assert world.status().deletion_deadline is not None
+    world.change(powerState="Stopped")
+    await world.wait(100)
+    assert (world.reason(), world.status().deletion_deadline) == ("Stopped", None)
+    assert "deleted by the cloud" not in world.message()
+
+
+async def test_what_the_balance_stopped_although_nothing_is_done_for_plan_only(world: World) -> None:
+    world.apply()
+    await world.settle()
+    world.annotate(plan_only="true")
+    await world.settle()
+    world.pods.become("pod-1", "stopped")
+    world.hint()
+    await world.settle()
+    assert world.reason() == "PlanOnly"
+    assert world.status().deletion_deadline is not None
+    assert "; if the balance stopped it, it is deleted by the cloud" in world.message()

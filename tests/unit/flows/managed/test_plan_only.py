@@ -286,25 +286,28 @@ async def test_a_recreation_tells_that_the_budget_has_no_room_for_the_next_until
     assert planned(world) == plan | {"pricePerHourCents": 400, "loses": [ended]}
 
 
-async def test_so_does_the_limit_of_its_own(world: World) -> None:
-    await made(world, updateStrategy={"type": "Recreate"}, budget={"maxPricePerHourCents": 399})
+async def test_what_its_own_limit_or_an_unknown_price_holds_back_is_not_planned(world: World) -> None:
+    cloud_id = await made(world, updateStrategy={"type": "Recreate"}, budget={"maxPricePerHourCents": 399})
     world.change(gpu=TWO)
-    await world.wait(10)
-    assert "budget.maxPricePerHourCents is 399: 1 too much" in world.message()
-    world.pricing.failure = CloudUnavailable("get_pricing", "no answer")
-    world.annotate(reconcile_at="now")
     await world.wait(10)
     plan = planned(world)
     assert plan is not None
-    assert "nothing takes its place yet: the cloud's prices cannot be read" in str(plan["loses"])
+    assert (plan["action"], plan.get("loses")) == ("None", None)
+    held_back = f"budget.maxPricePerHourCents is 399: 1 too much; the resource {cloud_id} is not ended before that"
+    assert held_back in str(plan["reason"])
+    world.pricing.failure = CloudUnavailable("get_pricing", "no answer")
+    world.annotate(reconcile_at="now")
+    await world.wait(10)
+    assert "the cloud's prices cannot be read" in str((planned(world) or {})["reason"])
 
 
-async def test_so_does_a_recreation_that_was_begun(world: World) -> None:
-    cloud_id = await made(world, updateStrategy={"type": "Recreate"}, budget={"maxPricePerHourCents": 399})
+async def test_a_recreation_that_was_begun_tells_what_the_next_one_waits_for(world: World) -> None:
+    cloud_id = await made(world, updateStrategy={"type": "Recreate"})
     world.change(gpu=TWO)
     world.annotate(plan_only=None)
     await world.one_pass()
     assert world.status().replacing
+    world.change(budget={"maxPricePerHourCents": 399})
     world.annotate(plan_only="true")
     del world.pods.records[cloud_id]
     world.hint()
