@@ -229,13 +229,14 @@ def outdated(message: str) -> Report:
     return Report("False", ConditionType.STALLED, Reason.CRD_OUTDATED, message, Return.SETTLED)
 
 
+def deletion_waits(message: str) -> str:
+    """The message about what a deletion waits for."""
+    return f"{clause(message)}; the deletion waits for it (the annotation abandon lets go without touching the cloud)"
+
+
 def without_account(account: AccountWaiting | AccountRefused, *, deleting: bool, recorded: bool) -> Report:
     """The report on an object without a usable account; `recorded`: it has something in the cloud."""
-    message = account.message
-    if deleting:
-        message = (
-            clause(message) + "; the deletion waits for it (the annotation abandon lets go without touching the cloud)"
-        )
+    message = deletion_waits(account.message) if deleting else account.message
     if recorded:
         patient = account.reason in MAY_COME and not deleting
         return Report(

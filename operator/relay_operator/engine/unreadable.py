@@ -17,7 +17,7 @@ from relay_operator.engine.intent import aside, has
 from relay_operator.engine.leftover import Fate, Left
 from relay_operator.engine.manifests import part
 from relay_operator.engine.object_writer import ObjectWriter
-from relay_operator.engine.report import Report
+from relay_operator.engine.report import Report, deletion_waits
 from relay_operator.engine.status import conditions_of, merge_patch
 
 logger = logging.getLogger(__name__)
@@ -59,7 +59,7 @@ async def tell(
         await release(metadata, _left(raw), hold)
         return "Release", False
     if deleting:
-        message += "; the deletion waits for it (the annotation abandon lets go without touching the cloud)"
+        message = deletion_waits(message)
     report = Report("False", ConditionType.STALLED, reason, message, unseen=True)
     wrote = await stall(writer, raw, report, now)
     if wrote:

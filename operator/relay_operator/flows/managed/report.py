@@ -20,6 +20,7 @@ from relay_operator.engine.report import (
     RetryKind,
     Return,
     blind,
+    deletion_waits,
     disabled,
     outdated,
     paused,
@@ -100,8 +101,13 @@ def _ends_next(facts: Facts[SpecT, StatusT, ObsT]) -> bool:
     return at_once and facts.view.deleting and isinstance(otherwise, actions.Delete | actions.Update)
 
 
+def _of_a_deletion(facts: Facts[SpecT, StatusT, ObsT], report: Report) -> Report:
+    """The report, which says of an object in deletion that this is what it waits for."""
+    return replace(report, message=deletion_waits(report.message)) if facts.view.deleting else report
+
+
 def _rejected(facts: Facts[SpecT, StatusT, ObsT], error: CloudError) -> Report:
-    report = refused(error)
+    report = _of_a_deletion(facts, refused(error))
     if isinstance(error, errors.CapacityExhausted):
         text = f"{error.code}: {error.message}"
         return replace(report, extra=(Wanted(ConditionType.CAPACITY_AVAILABLE, "False", report.reason, text),))
@@ -300,7 +306,8 @@ def _waiting(facts: Facts[SpecT, StatusT, ObsT], reason: Reason, *, unreachable:
         case Reason.PAUSED:
             return paused(facts.obj.status, facts.obj.metadata)
         case Reason.CLOUD_UNAVAILABLE:
-            return blind(facts.error, unreachable=unreachable)
+            unread = blind(facts.error, unreachable=unreachable)
+            return None if unread is None else _of_a_deletion(facts, unread)
         case Reason.WAITING_FOR_ACCOUNT if not isinstance(facts.account, AccountReady):
             return _without_account(facts, facts.account)
         case Reason.BACK_OFF:

@@ -55,6 +55,8 @@ _RUNS = frozenset({Progress.READY, Progress.DEGRADED})
 _ENDS_A_RUN = frozenset({Progress.STOPPED, Progress.INTERRUPTED, Progress.FAILED})
 _APPLIED = frozenset({Difference.REPLACEABLE, Difference.BLUE_GREEN})
 """Differences that apply what changed in a Secret."""
+_LONGEST_BLIND = 60.0
+"""Seconds to which waits grow while the cloud cannot be read, although it advises less: each look is written."""
 
 
 def new_status(
@@ -378,8 +380,9 @@ def _attempts(
         settled = isinstance(result, Accepted) or (report.ready == "True" and _lasting(facts))
         return {"failures": None if settled else status.failures, "next_attempt_time": report.next_attempt}
     if facts.error is not None:  # a look is not an attempt: it neither changes the model nor delays the next create
-        wait = retry_policy.wait(report.retry, report.retry_after, facts.unanswered)
-        return {"failures": status.failures, "next_attempt_time": whole_seconds(facts.now, wait)}
+        advised = retry_policy.wait(report.retry, report.retry_after, facts.unanswered)
+        grown = min(retry_policy.quick.after(facts.unanswered, retry_policy.random), _LONGEST_BLIND)
+        return {"failures": status.failures, "next_attempt_time": whole_seconds(facts.now, max(advised, grown))}
     failures = (status.failures or 0) + 1
     wait = retry_policy.wait(report.retry, report.retry_after, failures)
     create_refused = isinstance(result, Rejected) and result.intent is not None

@@ -2,7 +2,7 @@
 
 import pytest
 
-from relay_client import Conflict, NotFound
+from relay_client import Conflict, Forbidden, NotFound
 from relay_operator.api.conditions import ConditionType, Reason
 from relay_operator.api.meta import FINALIZER, ObjectKey
 from relay_operator.engine.account import AccountRefused, AccountWaiting
@@ -238,6 +238,18 @@ async def test_a_refused_key_is_told_to_the_account_and_never_read_as_gone(world
     await world.settle()
     assert world.account.refusals == [world.account.state]
     assert (world.exists(), world.pods.count("delete")) == (True, 0)
+
+
+@pytest.mark.parametrize("call", ["delete", "observe"])
+async def test_a_deletion_that_the_cloud_holds_up_says_that_it_waits_for_it(world: World, call: str) -> None:
+    world.apply()
+    await world.settle()
+    world.pods.fail(call, *[refused(Forbidden)] * 40)
+    world.delete()
+    await world.wait(60)
+    messages = [each.message for each in world.status().conditions or ()]
+    assert any("; the deletion waits for it (the annotation abandon lets go" in each for each in messages)
+    assert len(world.pods.live) == 1
 
 
 async def test_a_refused_termination_is_sent_again_and_not_waited_for(world: World) -> None:

@@ -5,13 +5,13 @@ import itertools
 import pytest
 from pydantic import JsonValue
 
-from relay_client import CapacityExhausted, Conflict, PaymentRequired
+from relay_client import CapacityExhausted, Conflict, HeldBack, PaymentRequired
 from relay_kube.kube import CONFIG_MAPS
 from relay_operator.api.conditions import ConditionType
 from relay_operator.engine.memory import MOST_EVENTS
 from relay_operator.flows.managed.resource import Look
 from tests.unit.engine.apiserver import Fault, status_fault
-from tests.unit.flows.managed.cloudpods import lost, refused
+from tests.unit.flows.managed.cloudpods import Failure, lost, refused
 from tests.unit.flows.managed.running import becomes, made
 from tests.unit.flows.managed.world import NAMESPACE, World
 
@@ -367,3 +367,19 @@ async def test_an_empty_annotation_asks_for_nothing(world: World) -> None:
     world.annotate(restarted_at="", reconcile_at="")
     await world.wait(200)
     assert world.pods.count("restart") == 0
+
+
+async def test_an_outage_whose_next_probe_is_near_is_looked_at_and_written_ever_more_rarely(world: World) -> None:
+    world.apply()
+    await world.settle()
+    held_back = Failure(HeldBack("get_vm", "the cloud answers get_vm with 500", retry_after=5))
+    world.pods.random_failure = lambda call: held_back if call == "observe" else None
+    world.hint()
+    await world.wait(600, step=5)
+    looks, writes = world.pods.count("observe"), len(world.server.writes)
+    await world.wait(600, step=5)
+    assert 10 <= world.pods.count("observe") - looks <= 14
+    assert len(world.server.writes) - writes <= 14
+    world.pods.random_failure = lambda _call: None
+    await world.wait(80, step=5)
+    assert (world.reason(), world.condition(ConditionType.STALLED)) == ("Running", None)
