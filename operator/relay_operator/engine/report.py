@@ -159,7 +159,9 @@ def held(trouble: str, left: Sequence[str]) -> Report:
     return Report(None, ConditionType.STALLED, Reason.LEFTOVER_UNRECORDED, message, Return.NEVER, extra=(why,))
 
 
-PAUSED = Wanted(ConditionType.PAUSED, "True", Reason.PAUSED, "the annotation paused is set")
+PAUSED = Wanted(
+    ConditionType.PAUSED, "True", Reason.PAUSED, "the annotation paused is set: what status tells of the cloud is old"
+)
 _UNPLANNED = Wanted(
     ConditionType.PAUSED,
     "True",
