@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 from typing import Annotated, Final
 
 import typer
@@ -36,6 +35,7 @@ from relay_client import (
 from relay_client.answers import Answer, NoAnswerError
 from relay_client.operations import LIST_WEBHOOK_DELIVERIES, WHOAMI
 from relay_client.pool import always
+from relay_client.retry import http_date
 from relay_wire.webhooks import WebhookDelivery
 
 _PATIENCE_SECONDS: Final = 10.0
@@ -138,10 +138,8 @@ async def _got(url: str) -> Answer:
 
 def ahead(headers: Mapping[str, str], now: float) -> float | None:
     """By how many seconds a server's clock is ahead of `now`, in Unix time; None without a readable Date. Pure."""
-    try:
-        return parsedate_to_datetime(headers["date"]).timestamp() - now
-    except (KeyError, ValueError, OverflowError):
-        return None
+    moment = http_date(headers.get("date", ""))
+    return None if moment is None else moment.timestamp() - now
 
 
 async def _deliveries(cloud: Cloud, webhook_id: str) -> list[WebhookDelivery] | Failure:
