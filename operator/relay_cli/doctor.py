@@ -174,6 +174,8 @@ async def _compared(docs_url: str) -> list[AnyOperation] | Failure:
         answer = await _got(docs_url)
     except Failure as failed:
         return failed
+    if not answer.is_success:
+        return Failure(f"{docs_url} answers with status {answer.status}: correct --docs-url")
     return compared(answer.body, docs_url)
 
 

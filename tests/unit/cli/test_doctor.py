@@ -12,7 +12,7 @@ import pytest
 
 from relay_cli.__main__ import main
 from relay_cli.accounts import UrlNotAccepted
-from relay_cli.doctor import _is_served, _probed, ahead, compared
+from relay_cli.doctor import _compared, _is_served, _probed, ahead, compared
 from relay_cli.failures import Failure
 from relay_cli.findings import Reached, Seen, Verdict, findings
 from relay_cli.kubectl import Forbidden, parsed
@@ -183,6 +183,14 @@ def test_an_openapi_document_is_compared_whatever_it_calls_its_parameters() -> N
 
 def test_what_is_no_openapi_document_compares_nothing() -> None:
     assert isinstance(compared(b"<html>", "https://x"), Failure)
+
+
+@pytest.mark.parametrize("status", [301, 404, 502])
+async def test_an_error_page_is_not_read_as_a_document(status: int) -> None:
+    async with scripted_server() as server:
+        server.will(Reply(status, b"<html>"))
+        told = await _compared(server.url)
+    assert str(told) == f"{server.url} answers with status {status}: correct --docs-url"
 
 
 @pytest.fixture
