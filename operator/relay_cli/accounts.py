@@ -154,9 +154,12 @@ def key_in(secret: Mapping[str, JsonValue], name: str, key: str) -> str:
     if not isinstance(encoded, str):
         raise Failure(f"the Secret {name} has no key {key}")
     try:
-        return base64.b64decode(encoded, validate=True).decode().strip()
+        value = base64.b64decode(encoded, validate=True).decode().strip()
     except (binascii.Error, UnicodeDecodeError):
         raise Failure(f"the key {key} of the Secret {name} is not text") from None
+    if not value:
+        raise Failure(f"the key {key} of the Secret {name} is empty")
+    return value
 
 
 class Organization(NamedTuple):
