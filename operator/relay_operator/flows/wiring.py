@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import cast
 
-from relay_operator.accounts.account_object import AnyAccount, is_anothers
+from relay_operator.accounts.account_object import is_anothers
 from relay_operator.accounts.accounts import Accounts
+from relay_operator.api.cloudaccount import AnyAccount
 from relay_operator.api.definition import Definition
 from relay_operator.api.inferencebatch import DEFINITION as BATCH
 from relay_operator.api.workload import SpecT, StatusT

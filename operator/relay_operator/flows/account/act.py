@@ -9,10 +9,9 @@ from relay_client import Cloud, CloudError, Forbidden, Unauthorized
 from relay_client.operations import GET_BALANCE
 from relay_kube.kube import JsonObject, KubeError, Refused
 from relay_operator.accounts import key_secret
-from relay_operator.accounts.account_object import AnyAccount
 from relay_operator.accounts.accounts import Accounts
 from relay_operator.api import meta
-from relay_operator.api.cloudaccount import CloudAccount
+from relay_operator.api.cloudaccount import AnyAccount, CloudAccount
 from relay_operator.api.conditions import Reason
 from relay_operator.api.meta import ObjectKey
 from relay_operator.budgets.budgets import Budgets
