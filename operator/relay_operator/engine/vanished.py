@@ -50,7 +50,8 @@ logger = logging.getLogger(__name__)
 LABEL = f"{ANNOTATION_PREFIX}vanished"
 _OBJECT = "object.json"
 _PREFIX = "vanished-"
-_SHORTLY = 0.5
+PERSIST_SECONDS = 0.5
+"""Wait before what is not recorded yet is tried again, before this process ends."""
 _MOST, _LARGEST = 100, 4 * 2**20
 """The most objects of a namespace, and bytes of all together: the namespace's own quota does not count them."""
 _UNDONE = frozenset({PAUSED, PLAN_ONLY})
@@ -233,7 +234,7 @@ class Vanished:
         """Save everything that is not saved yet, unless that is refused; called before this process ends."""
         async with self._persisting:  # the controllers of all kinds call this
             while await self._save_rest():
-                await sleep(_SHORTLY)
+                await sleep(PERSIST_SECONDS)
 
     async def _save_rest(self) -> bool:
         """Try to save everything that is not saved yet; returns whether another try may help."""
