@@ -2,82 +2,42 @@
 
 import asyncio
 import logging
-import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from datetime import datetime
 from functools import partial
 from typing import Generic, assert_never
 
 from pydantic import ValidationError
 
-from relay_kube.kube import Conflict, JsonObject, Kube, KubeError, NotFound, Unavailable
+from relay_kube.kube import Conflict, JsonObject, KubeError, NotFound, Unavailable
 from relay_operator.api.conditions import ConditionType, Reason
 from relay_operator.api.meta import FINALIZER, ObjectKey, ObjectMeta
 from relay_operator.api.references import AccountKind
 from relay_operator.engine import actions, conditions, finalizer, unreadable
 from relay_operator.engine.account_users import DEFAULT_NAME
-from relay_operator.engine.backoff import Backoff, PollIntervals, RetryPolicy
-from relay_operator.engine.cache import Cache
+from relay_operator.engine.backoff import Backoff
+from relay_operator.engine.engine import Engine
 from relay_operator.engine.entry import LARGEST, Entry
-from relay_operator.engine.events import Note, Recorder, noteworthy
+from relay_operator.engine.events import Note, noteworthy
 from relay_operator.engine.flow import ActionT, FactsT, Flow, ObjT, ResultT, Told, Turn
-from relay_operator.engine.identity import Installation, RecordedElsewhereError
+from relay_operator.engine.identity import RecordedElsewhereError
 from relay_operator.engine.informer import keep_answer
 from relay_operator.engine.leftover import Left, Leftover
-from relay_operator.engine.leftovers import Leftovers, LeftoversFullError
+from relay_operator.engine.leftovers import LeftoversFullError
 from relay_operator.engine.memory import Memories, Memory, MemoryT
 from relay_operator.engine.object_writer import ObjectWriter, WriteRefused
 from relay_operator.engine.passes import Pass
 from relay_operator.engine.persist import Persistence, Recorded, Unwritten, never_taken
-from relay_operator.engine.queue import Priority, Queue, Taken
+from relay_operator.engine.queue import Priority, Taken
 from relay_operator.engine.report import Report, Return, held, late_create
 from relay_operator.engine.return_time import return_time
-from relay_operator.engine.served import ServedKinds
 from relay_operator.engine.status import conditions_of, dumped, of_every_pass, status_patch
-from relay_operator.engine.vanished import PERSIST_SECONDS, Vanished
+from relay_operator.engine.vanished import PERSIST_SECONDS
 from relay_operator.observability.logs import LogContext, log_action
 
 logger = logging.getLogger(__name__)
 
 _KUBE_BACKOFF = Backoff(initial=0.1, limit=30.0)
-
-
-@dataclass(frozen=True, slots=True)
-class Engine:
-    """What all controllers share."""
-
-    kube: Kube
-    cache: Cache
-    queue: Queue[ObjectKey]
-    recorder: Recorder
-    vanished: Vanished
-    retry_policy: RetryPolicy
-    intervals: PollIntervals
-    wall_clock: Callable[[], datetime]
-    on_pass: Callable[[Pass], None]
-    recording: set[asyncio.Task[KubeError | None]] = field(default_factory=set)
-    """Writes of ids in progress."""
-    served: ServedKinds = field(default_factory=ServedKinds)
-    clock: Callable[[], float] = time.monotonic
-    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
-
-    @property
-    def installation(self) -> Installation:
-        """Which cluster's operator this is."""
-        return self.cache.installation
-
-    @property
-    def leftovers(self) -> Leftovers:
-        """The resources in the cloud that have no object."""
-        return self.vanished.leftovers
-
-    def announce(self, key: ObjectKey, memory: Memory, note: Note) -> None:
-        """Record an Event of the object, unless it had too many lately."""
-        if memory.may_announce(self.clock()):
-            self.recorder.record(key, memory.uid, note)
-        else:
-            logger.debug("too many Events: one of %s is dropped", key)
 
 
 @dataclass(slots=True)

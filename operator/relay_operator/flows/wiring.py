@@ -17,7 +17,8 @@ from relay_operator.api.workload import SpecT, StatusT
 from relay_operator.budgets.budgets import Budgets
 from relay_operator.budgets.prices import Pricing
 from relay_operator.engine.confirmation import ConfirmationDelays
-from relay_operator.engine.controller import Controller, Engine
+from relay_operator.engine.controller import Controller
+from relay_operator.engine.engine import Engine
 from relay_operator.engine.passes import KindReconciler
 from relay_operator.engine.shared_lists import SharedLists
 from relay_operator.engine.traces import Traces

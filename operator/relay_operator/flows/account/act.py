@@ -19,7 +19,7 @@ from relay_operator.engine import finalizer
 from relay_operator.engine.account import AccountReady, AccountState, AccountWaiting
 from relay_operator.engine.actions import Nothing
 from relay_operator.engine.backoff import Backoff, advised, jittered
-from relay_operator.engine.controller import Engine
+from relay_operator.engine.engine import Engine
 from relay_operator.engine.fence import fence
 from relay_operator.engine.memory import Memory
 from relay_operator.engine.object_writer import ObjectWriter
