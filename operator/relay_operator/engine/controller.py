@@ -300,15 +300,12 @@ class Controller(Generic[ObjT, FactsT, ActionT, ResultT, MemoryT]):
     def _with_late(self, turn: Turn, metadata: ObjectMeta, told: Told) -> Told:
         """Add the condition `LateCreate` as long as a resource that was created too late exists."""
         late = self.engine.leftovers.late(turn.uid)
-        before, others = (
-            told.before.conditions,
-            [c for c in told.after.conditions if c.type != ConditionType.LATE_CREATE],
-        )
+        others = [each for each in told.after.conditions if each.type != ConditionType.LATE_CREATE]
         if not late and len(others) == len(told.after.conditions):
             return told
         calls = self.engine.cache.called_by
         wanted = [late_create(one, reached=one.endpoint in {"", calls(one.account).of(one.kind)}) for one in late[:1]]
-        shown = conditions.written(before, wanted, metadata.generation, turn.now)
+        shown = conditions.written(told.before.conditions, wanted, metadata.generation, turn.now)
         return replace(told, after=told.after.model_copy(update={"conditions": [*others, *shown]}))
 
     async def _record(self, key: ObjectKey, memory: MemoryT, unwritten: Unwritten) -> Told | None:
