@@ -15,13 +15,11 @@ from relay_cli.kubectl import Forbidden, Kubectl, Missing, parsed
 from relay_cli.objects import DEFAULT, CloudObject
 from relay_cli.terminal import complain
 from relay_client import Cloud, CloudError, ConnectionPool
-from relay_operator.api.cloudaccount import CloudAccount, ClusterCloudAccount, urls_passed
+from relay_operator.api.cloudaccount import AnyAccount, CloudAccount, ClusterCloudAccount, secret_namespace, urls_passed
 from relay_operator.api.conditions import ConditionType
 from relay_operator.api.meta import GROUP
 from relay_operator.api.references import AccountKind, AccountRef
 from relay_operator.proxies import Proxies, ProxyError
-
-Account: TypeAlias = CloudAccount | ClusterCloudAccount
 
 BaseUrl: TypeAlias = Annotated[
     str,
@@ -33,13 +31,13 @@ BaseUrl: TypeAlias = Annotated[
     ),
 ]
 
-_MODELS: Final[Mapping[AccountKind, type[Account]]] = {
+_MODELS: Final[Mapping[AccountKind, type[AnyAccount]]] = {
     AccountKind.CLOUD_ACCOUNT: CloudAccount,
     AccountKind.CLUSTER_CLOUD_ACCOUNT: ClusterCloudAccount,
 }
 
 
-async def listed(kubectl: Kubectl, *, everywhere: bool) -> list[Account]:
+async def listed(kubectl: Kubectl, *, everywhere: bool) -> list[AnyAccount]:
     """The CloudAccounts of the namespace; with `everywhere`, of all namespaces, with the visible ClusterCloudAccounts.
 
     Raises Failure.
@@ -55,12 +53,12 @@ async def listed(kubectl: Kubectl, *, everywhere: bool) -> list[Account]:
     return [*found, *(parsed(ClusterCloudAccount, raw) for raw in shared)]
 
 
-async def named(kubectl: Kubectl, ref: AccountRef) -> Account:
+async def named(kubectl: Kubectl, ref: AccountRef) -> AnyAccount:
     """The account that the reference names. Raises Failure."""
     return parsed(_MODELS[ref.kind], await kubectl.get(f"{ref.kind.lower()}s.{GROUP}/{ref.name}"))
 
 
-async def called(kubectl: Kubectl, name: str) -> Account:
+async def called(kubectl: Kubectl, name: str) -> AnyAccount:
     """The account for a name on the command line: a CloudAccount's, or `ccacct/NAME`. Raises Failure."""
     raw = await kubectl.get(objects.checked(name) if "/" in name else f"cloudaccounts.{GROUP}/{name}")
     model = next((model for kind, model in _MODELS.items() if raw.get("kind") == kind), None)
@@ -69,7 +67,7 @@ async def called(kubectl: Kubectl, name: str) -> Account:
     return parsed(model, raw)
 
 
-async def of(kubectl: Kubectl, obj: CloudObject) -> Account:
+async def of(kubectl: Kubectl, obj: CloudObject) -> AnyAccount:
     """The object's own account; without one, the namespace's default, else the cluster's. Raises Failure."""
     if obj.account is not None:
         return await named(kubectl, obj.account)
@@ -84,7 +82,7 @@ class UrlNotAccepted(Failure):
 
 
 @asynccontextmanager
-async def cloud_of(kubectl: Kubectl, account: Account, base_url: str) -> AsyncIterator[Cloud]:
+async def cloud_of(kubectl: Kubectl, account: AnyAccount, base_url: str) -> AsyncIterator[Cloud]:
     """The cloud with the account's key. Raises Failure, also for every call within the context."""
     require_accepted(account, base_url)
     ref = account.spec.api_key_secret_ref
@@ -109,14 +107,7 @@ async def connections() -> AsyncIterator[ConnectionPool]:
         yield pool
 
 
-def secret_namespace(account: Account) -> str:
-    """The namespace of the account's Secret."""
-    if isinstance(account, ClusterCloudAccount):
-        return account.spec.api_key_secret_ref.namespace
-    return account.metadata.namespace
-
-
-def require_accepted(account: Account, base_url: str) -> None:
+def require_accepted(account: AnyAccount, base_url: str) -> None:
     """Raises UrlNotAccepted unless the operator or the caller (`base_url`) accepts the account's own URL.
 
     Whoever writes an account may name a Secret that they cannot read, and a server of their own. Pure.
@@ -130,7 +121,7 @@ def require_accepted(account: Account, base_url: str) -> None:
     )
 
 
-def url_of(account: Account, base_url: str) -> str:
+def url_of(account: AnyAccount, base_url: str) -> str:
     """The account's own URL, else `base_url`. Raises Failure if both are empty."""
     found = account.spec.base_url or base_url
     if not found:
@@ -138,7 +129,7 @@ def url_of(account: Account, base_url: str) -> str:
     return found
 
 
-def url_unknown(account: Account) -> Failure:
+def url_unknown(account: AnyAccount) -> Failure:
     """The failure to report if nobody names the account's URL. Pure."""
     return Failure(
         f"{account.key} has no spec.baseUrl, and this command does not know the operator's default: give the "
@@ -154,9 +145,12 @@ def key_in(secret: Mapping[str, JsonValue], name: str, key: str) -> str:
     if not isinstance(encoded, str):
         raise Failure(f"the Secret {name} has no key {key}")
     try:
-        return base64.b64decode(encoded, validate=True).decode().strip()
+        value = base64.b64decode(encoded, validate=True).decode().strip()
     except (binascii.Error, UnicodeDecodeError):
         raise Failure(f"the key {key} of the Secret {name} is not text") from None
+    if not value:
+        raise Failure(f"the key {key} of the Secret {name} is empty")
+    return value
 
 
 class Organization(NamedTuple):
@@ -167,9 +161,9 @@ class Organization(NamedTuple):
     id: str
 
 
-def organizations(accounts: Iterable[Account]) -> dict[Organization, list[Account]]:
+def organizations(accounts: Iterable[AnyAccount]) -> dict[Organization, list[AnyAccount]]:
     """The accounts of each organization; leaves out those whose organization is unknown. Pure."""
-    found: dict[Organization, list[Account]] = {}
+    found: dict[Organization, list[AnyAccount]] = {}
     for account in accounts:
         if account.status.organization_id:
             organization = Organization(_endpoint(account), account.status.organization_id)
@@ -177,13 +171,13 @@ def organizations(accounts: Iterable[Account]) -> dict[Organization, list[Accoun
     return found
 
 
-def _endpoint(account: Account) -> str:
+def _endpoint(account: AnyAccount) -> str:
     """The cloud whose answers the account gets; its own URL if status may still tell of a former one."""
     own = account.spec.base_url or ""
     told = account.status.endpoint if not own or _is_ready(account) else None
     return told or own
 
 
-def _is_ready(account: Account) -> bool:
+def _is_ready(account: AnyAccount) -> bool:
     ready = next((one for one in account.status.conditions if one.type == ConditionType.READY), None)
     return ready is not None and ready.status == "True" and ready.observed_generation == account.metadata.generation

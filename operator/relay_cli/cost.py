@@ -8,7 +8,7 @@ from typing import Annotated, Final, TypeAlias, TypeVar
 import typer
 
 from relay_cli import accounts, objects
-from relay_cli.accounts import Account, BaseUrl, Organization
+from relay_cli.accounts import BaseUrl, Organization
 from relay_cli.failures import Failure, Status
 from relay_cli.kubectl import Kubectl
 from relay_cli.objects import CloudObject
@@ -18,6 +18,7 @@ from relay_cli.tables import Column, Output, as_json, dollars, table
 from relay_cli.terminal import complain, say
 from relay_client import Cloud, items_of
 from relay_client.operations import GET_CURRENT_USAGE, LIST_DAILY_USAGE
+from relay_operator.api.cloudaccount import AnyAccount
 from relay_operator.api.meta import COST_CENTER, Model
 from relay_operator.api.references import AccountKind
 from relay_wire.billing import CurrentUsage, DailyUsage
@@ -133,7 +134,7 @@ def of_no_object(found: Iterable[CloudObject], used: Mapping[Organization, Curre
 
 
 def days_of(
-    series: Mapping[Organization, Sequence[DailyUsage]], paying: Mapping[Organization, Sequence[Account]]
+    series: Mapping[Organization, Sequence[DailyUsage]], paying: Mapping[Organization, Sequence[AnyAccount]]
 ) -> list[Day]:
     """Each organization's days, the oldest first. Pure."""
     return [
@@ -197,7 +198,7 @@ def _share(
 
 async def _paying(
     kubectl: Kubectl, found: Sequence[CloudObject], *, everywhere: bool
-) -> dict[Organization, list[Account]]:
+) -> dict[Organization, list[AnyAccount]]:
     """The accounts whose keys may be used, by organization; stderr says which accounts cannot be read."""
     read = await accounts.listed(kubectl, everywhere=everywhere)
     named = {workload.account for workload in found if workload.account is not None and not everywhere}
@@ -213,7 +214,7 @@ async def _paying(
 
 async def _told(
     kubectl: Kubectl,
-    paying: Mapping[Organization, Sequence[Account]],
+    paying: Mapping[Organization, Sequence[AnyAccount]],
     base_url: str,
     ask: Callable[[Cloud], Awaitable[ToldT]],
 ) -> dict[Organization, ToldT]:
@@ -228,7 +229,7 @@ async def _told(
 
 
 async def _answer(
-    kubectl: Kubectl, opened_by: Sequence[Account], base_url: str, ask: Callable[[Cloud], Awaitable[ToldT]]
+    kubectl: Kubectl, opened_by: Sequence[AnyAccount], base_url: str, ask: Callable[[Cloud], Awaitable[ToldT]]
 ) -> ToldT:
     """The answer with the first key that works. Raises Failure."""
     failure = Failure("no account has a key to it")

@@ -6,14 +6,13 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 from typing import Annotated, Final
 
 import typer
 from pydantic import BaseModel, JsonValue, ValidationError
 
 from relay_cli import accounts, objects
-from relay_cli.accounts import Account, BaseUrl, UrlNotAccepted, connections
+from relay_cli.accounts import BaseUrl, UrlNotAccepted, connections
 from relay_cli.failures import Failure, Status
 from relay_cli.findings import Finding, Reached, Seen, Verdict, findings, undocumented
 from relay_cli.kubectl import Kubectl
@@ -36,6 +35,8 @@ from relay_client import (
 from relay_client.answers import Answer, NoAnswerError
 from relay_client.operations import LIST_WEBHOOK_DELIVERIES, WHOAMI
 from relay_client.pool import always
+from relay_client.retry import http_date
+from relay_operator.api.cloudaccount import AnyAccount
 from relay_wire.webhooks import WebhookDelivery
 
 _PATIENCE_SECONDS: Final = 10.0
@@ -83,7 +84,7 @@ async def doctor(
         raise typer.Exit(Status.FOUND_WRONG)
 
 
-async def _all(kubectl: Kubectl, everywhere: bool) -> list[Account]:
+async def _all(kubectl: Kubectl, everywhere: bool) -> list[AnyAccount]:
     found = await accounts.listed(kubectl, everywhere=everywhere)
     if not found:
         raise Failure("found no account: create a CloudAccount, or look in other namespaces with -n or -A")
@@ -100,7 +101,7 @@ async def _unseen(kubectl: Kubectl, everywhere: bool) -> Mapping[str, list[str]]
     return names
 
 
-async def _looked(kubectl: Kubectl, account: Account, docs_url: str, base_url: str) -> Seen:
+async def _looked(kubectl: Kubectl, account: AnyAccount, docs_url: str, base_url: str) -> Seen:
     try:
         accounts.require_accepted(account, base_url)  # a tenant may name a server that only this machine reaches
         url = await _reached(accounts.url_of(account, base_url))
@@ -138,10 +139,8 @@ async def _got(url: str) -> Answer:
 
 def ahead(headers: Mapping[str, str], now: float) -> float | None:
     """By how many seconds a server's clock is ahead of `now`, in Unix time; None without a readable Date. Pure."""
-    try:
-        return parsedate_to_datetime(headers["date"]).timestamp() - now
-    except (KeyError, ValueError, OverflowError):
-        return None
+    moment = http_date(headers.get("date", ""))
+    return None if moment is None else moment.timestamp() - now
 
 
 async def _deliveries(cloud: Cloud, webhook_id: str) -> list[WebhookDelivery] | Failure:
@@ -176,6 +175,8 @@ async def _compared(docs_url: str) -> list[AnyOperation] | Failure:
         answer = await _got(docs_url)
     except Failure as failed:
         return failed
+    if not answer.is_success:
+        return Failure(f"{docs_url} answers with status {answer.status}: correct --docs-url")
     return compared(answer.body, docs_url)
 
 

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from relay_cli.accounts import Account, UrlNotAccepted
+from relay_cli.accounts import UrlNotAccepted
 from relay_cli.failures import Failure
 from relay_cli.kubectl import Forbidden
 from relay_client import AnyOperation
-from relay_operator.api.cloudaccount import InUse
+from relay_operator.api.cloudaccount import AnyAccount, InUse
 from relay_operator.api.conditions import Condition, ConditionType
 from relay_operator.api.meta import Model
 from relay_wire.account import Whoami
@@ -49,7 +49,7 @@ class Reached:
 class Seen:
     """What was seen of one account; a Failure says why a check failed, None means that it did not run."""
 
-    account: Account
+    account: AnyAccount
     url: Reached | Failure
     key: Whoami | Failure | None = None
     deliveries: Sequence[WebhookDelivery] | Failure | None = None
@@ -95,7 +95,7 @@ def findings(seen: Seen) -> list[Finding]:
 _Told = tuple[str, Verdict, str]
 
 
-def _account(account: Account) -> Iterator[_Told]:
+def _account(account: AnyAccount) -> Iterator[_Told]:
     ready, low = (_condition(account, of) for of in (ConditionType.READY, ConditionType.FUNDS_LOW))
     if ready is None:
         text = "the operator has not looked at it: check that the operator runs and watches this namespace"
@@ -211,5 +211,5 @@ def _nameless(path: str) -> str:
     return re.sub(r"\{[^}]*\}", "{}", path)
 
 
-def _condition(account: Account, of: ConditionType) -> Condition | None:
+def _condition(account: AnyAccount, of: ConditionType) -> Condition | None:
     return next((one for one in account.status.conditions if one.type == of), None)

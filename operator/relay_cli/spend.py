@@ -3,9 +3,8 @@
 from collections.abc import Iterable, Iterator
 from typing import Final, Literal
 
-from relay_cli.accounts import Account
 from relay_cli.tables import Column, dollars
-from relay_operator.api.cloudaccount import Spent
+from relay_operator.api.cloudaccount import AnyAccount, Spent
 from relay_operator.api.meta import Model, Time
 
 
@@ -27,12 +26,12 @@ COLUMNS: Final[tuple[Column[Spender], ...]] = (
 )
 
 
-def spenders(accounts: Iterable[Account]) -> list[Spender]:
+def spenders(accounts: Iterable[AnyAccount]) -> list[Spender]:
     """The namespaces, then the cost centres, of each account, the highest spending first."""
     return [row for account in sorted(accounts, key=lambda one: one.key) for row in _of(account)]
 
 
-def _of(account: Account) -> Iterator[Spender]:
+def _of(account: AnyAccount) -> Iterator[Spender]:
     spend = account.status.spend
     if spend is None:
         return

@@ -8,10 +8,10 @@ from typing import Annotated
 import typer
 
 from relay_cli import accounts, objects
-from relay_cli.accounts import Account
 from relay_cli.failures import Failure, Status
 from relay_cli.kubectl import Kubectl
 from relay_cli.objects import MACHINES, CloudObject, Reference
+from relay_operator.api.cloudaccount import AnyAccount
 
 Remote = Annotated[
     list[str] | None, typer.Argument(metavar="COMMAND", help="Run this instead of a shell; write -- before it.")
@@ -38,7 +38,7 @@ def running_id(obj: CloudObject) -> str:
     return obj.status.id
 
 
-def arguments(account: Account, cloud_id: str, remote: Sequence[str]) -> list[str]:
+def arguments(account: AnyAccount, cloud_id: str, remote: Sequence[str]) -> list[str]:
     """The command line of ssh; the gateway's user name is the workload's id. Raises Failure. Pure."""
     if account.spec.ssh_gateway is None:
         raise Failure(f"{account.key} has no spec.sshGateway: set it to host:port of the cloud's SSH gateway")

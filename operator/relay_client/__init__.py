@@ -46,7 +46,7 @@ from relay_client.errors import (
     Withheld,
 )
 from relay_client.operations import OPERATIONS, AnyOperation, Api, Operation
-from relay_client.paging import Listing, batches, files, gathered, items_of, list_clusters, listing, pages
+from relay_client.paging import Listing, batches, files, gathered, items_of, listing, pages
 from relay_client.pool import ConnectionPool
 from relay_client.ratelimit import RateLimiter
 from relay_client.retry import CallPolicy
@@ -95,7 +95,6 @@ __all__ = [
     "files",
     "gathered",
     "items_of",
-    "list_clusters",
     "listing",
     "operations",
     "pages",

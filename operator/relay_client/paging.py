@@ -10,10 +10,9 @@ from relay_client.cloud import Cloud
 from relay_client.errors import Oversized, Unreadable
 from relay_client.list_room import ListTurn
 from relay_client.memory import memory_of
-from relay_client.operations import LIST_BATCHES, LIST_CLUSTERS, LIST_FILES, AnyOperation, Operation
+from relay_client.operations import LIST_BATCHES, LIST_FILES, AnyOperation, Operation
 from relay_wire.base import Page
 from relay_wire.batches import Batch
-from relay_wire.clusters import ClusterSummary
 from relay_wire.files import FileObject
 
 ItemT = TypeVar("ItemT")
@@ -169,11 +168,6 @@ class _Kept(Generic[ItemT]):
             self.items.append(item)
             if weight is not None:
                 weight.size += size
-
-
-async def list_clusters(cloud: Cloud, *, limit: int | None = None) -> Listing[ClusterSummary]:
-    """All clusters of the organization; `limit` is the page size."""
-    return await listing(cloud, LIST_CLUSTERS, limit=limit)
 
 
 class _Identified(Protocol):

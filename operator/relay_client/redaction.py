@@ -21,12 +21,28 @@ MAX_PLACES = 5000
 """The most places in texts that are compared with lines of secrets that begin alike, each line counted for itself."""
 _MASK = "[redacted]"
 _WITHHELD = f"{_MASK}, since it may repeat values of the request"
-_SECRETS = re.compile(r"(?i)\b(?:(?:or|vl|whsec)_[a-z0-9][\w-]{5,}|bearer\s+[^\s\"',;]+)")
-_CUT_SECRET = re.compile(r"(?i)\b(?:or|vl|whsec)_[\w-]{0,5}\Z")
+_PREFIXES = ("or_", "vl_", "whsec_")
+_SECRETS = re.compile(
+    # Passwords in URLs come first: a key in one is only a part of what must not be shown.
+    r"(?i)(?<=://)[^\s/@\"':]*:[^\s/@\"']++(?=@)"
+    rf"|\b(?:{'|'.join(_PREFIXES)})[a-z0-9][\w-]{{5,}}"
+    r"|\bbearer\s+[^\s\"',;]+"
+    r"|\beyj[\w-]{10,}+\.[\w-]{10,}+\.[\w-]*"
+)
+SECRET_SIGNS = (*_PREFIXES, "bearer", "eyj", "://")
+"""In lower case: each text in which `redact` finds something has one of these, and looking for them is quick."""
+_CUT_SECRET = re.compile(
+    rf"(?i)(?:(?<=://)[^\s/@\"':]*:[^\s/@\"']*+|\b(?:{'|'.join(_PREFIXES)})[\w-]{{0,5}}|\beyj[\w-]*+(?:\.[\w-]*+)?)\Z"
+)
 """The beginning of a secret, too short for `_SECRETS`, where a text was cut."""
 _ODD_IN_ASCII = dict.fromkeys((*range(32), 127), " ")
 # Shorter values, such as "3" or "true", are not secrets, and masking them would make texts unreadable.
 _MIN_SECRET_CHARS = 6
+
+
+def redact(text: str) -> str:
+    """The text without API keys, webhook secrets, bearer tokens, JSON Web Tokens and passwords in URLs."""
+    return _SECRETS.sub(_MASK, text)
 
 
 def presentable(text: str, secrets: Collection[str] = ()) -> str:
@@ -43,7 +59,7 @@ def all_presentable(texts: Sequence[str], secrets: Collection[str]) -> list[str]
 def _presentable(text: str, spans: Sequence[Span]) -> str:
     at = _cut_between(spans, min(len(text), _READ_CHARS))
     is_cut = at < len(text)
-    head = _SECRETS.sub(_MASK, _masked(text[:at], [span for span in spans if span[1] <= at]))
+    head = redact(_masked(text[:at], [span for span in spans if span[1] <= at]))
     return _cut(_line(_CUT_SECRET.sub("", head) if is_cut else head), MAX_MESSAGE_CHARS, is_cut=is_cut)
 
 

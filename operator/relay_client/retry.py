@@ -1,7 +1,7 @@
 """Whether and when a call is repeated in place. Pure."""
 
 from dataclasses import dataclass
-from datetime import UTC
+from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 
 from relay_client.errors import CloudError, CloudUnavailable, HeldBack, RateLimited, Truncated, Withheld
@@ -55,13 +55,17 @@ def retry_after(value: str | None, wall_now: float) -> float | None:
     text = value.strip()
     if text.isascii() and text.isdigit():
         return min(float(text[:12]), MAX_RETRY_AFTER_SECONDS) if len(text) <= 12 else MAX_RETRY_AFTER_SECONDS
+    moment = http_date(text)
+    return None if moment is None else min(max(0.0, moment.timestamp() - wall_now), MAX_RETRY_AFTER_SECONDS)
+
+
+def http_date(text: str) -> datetime | None:
+    """The time in a header, which is in UTC unless it names a zone; None if it is no date."""
     try:
         moment = parsedate_to_datetime(text)
     except (ValueError, OverflowError):
         return None
-    if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=UTC)
-    return min(max(0.0, moment.timestamp() - wall_now), MAX_RETRY_AFTER_SECONDS)
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
 def _is_passing(status: int | None, api: Api) -> bool:

@@ -21,6 +21,8 @@ _WATCHES: Final = 10
 _FIRST_PAUSE: Final = 0.5
 _LONGEST_PAUSE: Final = 30.0
 """Seconds before the next list after a failure; the pause doubles until a watch tells something."""
+_SHORTEST_WATCH: Final = 1.0
+"""A watch that tells nothing and ends within this many seconds is a failure: others would follow without a pause."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,10 +131,11 @@ class Mirror(Generic[_T]):
         self._listed.set()
 
     async def _watch(self) -> None:
+        began, told = time.monotonic(), False
         async for event in self._kube.watch(self._kind, str(self._passed), field_selector=self._field_selector):
             raw = event["object"]
             assert isinstance(raw, dict), "as the API server's protocol has it"
-            self._passed = _version_of(raw)
+            self._passed, told = _version_of(raw), True
             self._pause, self._heard_at = _FIRST_PAUSE, time.monotonic()
             match event["type"]:
                 case "DELETED":
@@ -140,6 +143,8 @@ class Mirror(Generic[_T]):
                 case "ADDED" | "MODIFIED":
                     self._put(raw)
         self._heard_at = time.monotonic()
+        if not told and self._heard_at - began < _SHORTEST_WATCH:
+            raise Unavailable(0, "Ended", f"watch of {self._kind.plural}: it ended at once")
 
     def _put(self, raw: JsonObject, *, restored: bool = False) -> None:
         """Keep what is newer than what is known; what is older, too, if the API server's data may be `restored`."""

@@ -20,7 +20,7 @@ from relay_operator.collector import Collector
 from relay_operator.crds.needed import needed
 from relay_operator.engine.backoff import Backoff, PollIntervals, RetryPolicy
 from relay_operator.engine.cache import Cache
-from relay_operator.engine.controller import Engine
+from relay_operator.engine.engine import Engine
 from relay_operator.engine.events import Recorder
 from relay_operator.engine.kind import Kind
 from relay_operator.engine.queue import Lane, Lanes, Priority, Queue, Shares

@@ -15,8 +15,8 @@ from prometheus_client import CollectorRegistry
 from pydantic import JsonValue, ValidationError
 
 from relay_kube.kube import NAMESPACES, ApiAccess, JsonObject, Kube, KubeError, Refused, ResourceType
-from relay_operator.accounts.account_object import AnyAccount, parse_account, secret_namespace
-from relay_operator.api.cloudaccount import ClusterCloudAccount, urls_passed
+from relay_operator.accounts.account_object import parse_account
+from relay_operator.api.cloudaccount import AnyAccount, ClusterCloudAccount, secret_namespace, urls_passed
 from relay_operator.api.conditions import ConditionType
 from relay_operator.api.meta import PLAN_ONLY, ObjectKey
 from relay_operator.api.plan import Plan, PlannedAction

@@ -8,9 +8,9 @@ from typing import Annotated, Literal, NamedTuple, Self, TypeVar
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, model_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
+from relay_client.redaction import redact
 from relay_operator.objectstores.addresses import Network, StorePolicy, file_root, private_network
 from relay_operator.objectstores.allowed_urls import UrlPrefix
-from relay_operator.observability.logs import redact
 from relay_wire.files import BATCH_UPLOAD_LIMIT
 
 PREFIX = "RELAY_"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from relay_client import OPERATIONS, Cloud, Forbidden, NotFound, list_clusters, listing
+from relay_client import OPERATIONS, Cloud, Forbidden, NotFound, listing
 from relay_client import operations as op
 from relay_wire.api_keys import ApiKeyCreate
 from relay_wire.billing import AutoRechargeUpdate, DepositRequest
@@ -103,7 +103,7 @@ async def clusters(cloud: Cloud, control: Control) -> None:
     made = await cloud.call(op.CREATE_CLUSTER, wanted)
     assert made.name == "llm"
     other = await cloud.call(op.CREATE_CLUSTER, wanted.model_copy(update={"name": "other"}))
-    listed = await list_clusters(cloud, limit=1)
+    listed = await listing(cloud, op.LIST_CLUSTERS, limit=1)
     assert {cluster.id for cluster in listed.items} == {made.id, other.id}
     assert listed.complete
     await control.advance(LONG_ENOUGH)
@@ -121,7 +121,7 @@ async def clusters(cloud: Cloud, control: Control) -> None:
     for cluster in (made, other):
         await cloud.call(op.TERMINATE_CLUSTER, id=cluster.id)
     await control.advance(LONG_ENOUGH)
-    assert (await list_clusters(cloud)).items == ()
+    assert (await listing(cloud, op.LIST_CLUSTERS)).items == ()
 
 
 async def api_keys(cloud: Cloud) -> None:

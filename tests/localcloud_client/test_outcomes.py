@@ -20,7 +20,6 @@ from relay_client import (
     Truncated,
     Unauthorized,
     Unreadable,
-    list_clusters,
     listing,
 )
 from relay_client.operations import (
@@ -28,6 +27,7 @@ from relay_client.operations import (
     CREATE_POD,
     GET_BALANCE,
     GET_POD_CAPACITY,
+    LIST_CLUSTERS,
     LIST_VMS,
     RESTART_VM,
     TERMINATE_VM,
@@ -93,7 +93,7 @@ async def test_a_name_that_is_taken_is_a_conflict(cloud: Cloud) -> None:
     with pytest.raises(Conflict) as caught:
         await cloud.call(CREATE_CLUSTER, ClusterCreate(name="llm", gpu_model_id="h100", image_url="busybox"))
     assert caught.value.outcome is Outcome.REJECTED
-    assert [cluster.id for cluster in (await list_clusters(cloud)).items] == [first.id]
+    assert [cluster.id for cluster in (await listing(cloud, LIST_CLUSTERS)).items] == [first.id]
 
 
 async def test_a_start_that_the_node_refuses_tells_its_code(cloud: Cloud) -> None:
@@ -130,7 +130,7 @@ async def test_without_funds_a_create_needs_payment(cloud: Cloud, control: Contr
 async def test_a_scope_that_is_lacking_is_forbidden(control: Control) -> None:
     poor = await control.create_organization("Poor", scopes=["clusters:read"])
     async with Cloud(poor.management_url, poor.api_key) as cloud:
-        assert (await list_clusters(cloud)).items == ()
+        assert (await listing(cloud, LIST_CLUSTERS)).items == ()
         with pytest.raises(Forbidden):
             await cloud.call(GET_BALANCE)
         with pytest.raises(Forbidden):

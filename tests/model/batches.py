@@ -9,7 +9,7 @@ from relay_operator.api.meta import ObjectKey
 from relay_operator.engine.account import Accounts
 from relay_operator.engine.backoff import RetryPolicy
 from relay_operator.engine.confirmation import ConfirmationDelays
-from relay_operator.engine.controller import Engine
+from relay_operator.engine.engine import Engine
 from relay_operator.flows.batch import predicates
 from relay_operator.flows.batch.act import Actor
 from relay_operator.flows.batch.actions import Work

@@ -27,7 +27,8 @@ from relay_operator.engine.account import AccountReady, Accounts
 from relay_operator.engine.backoff import Backoff, PollIntervals, RetryPolicy
 from relay_operator.engine.cache import Cache
 from relay_operator.engine.confirmation import ConfirmationDelays
-from relay_operator.engine.controller import Controller, Engine
+from relay_operator.engine.controller import Controller
+from relay_operator.engine.engine import Engine
 from relay_operator.engine.events import Recorder
 from relay_operator.engine.informer import Informer
 from relay_operator.engine.leftover import Leftover

@@ -2,14 +2,12 @@
 
 import orjson
 
-from relay_operator.api.cloudaccount import CloudAccount, ClusterCloudAccount
+from relay_operator.api.cloudaccount import AnyAccount, CloudAccount, ClusterCloudAccount
 from relay_operator.api.meta import ObjectKey
 from relay_operator.api.references import AccountKind
 from relay_operator.engine.entry import Entry
 from relay_operator.engine.manifests import part
 from relay_operator.settings import Settings
-
-AnyAccount = CloudAccount | ClusterCloudAccount
 
 
 def depends(account: ObjectKey, user: Entry) -> bool:
@@ -47,10 +45,3 @@ def served_kinds(account: AnyAccount, by_default: frozenset[str]) -> frozenset[s
 def granted_scopes(account: AnyAccount) -> frozenset[str] | None:
     """The scopes that a key created with the account may have; None if all are allowed."""
     return None if isinstance(account, CloudAccount) else frozenset(account.spec.allowed_scopes or ())
-
-
-def secret_namespace(account: AnyAccount) -> str:
-    """The namespace of the account's Secrets."""
-    if isinstance(account, ClusterCloudAccount):
-        return account.spec.api_key_secret_ref.namespace
-    return account.metadata.namespace

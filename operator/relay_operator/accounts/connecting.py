@@ -12,16 +12,14 @@ from relay_client.list_room import ListRoom
 from relay_client.operations import WHOAMI
 from relay_kube.kube import Kube, Refused
 from relay_operator.accounts.account_object import (
-    AnyAccount,
     depends,
     granted_scopes,
     parse_account,
-    secret_namespace,
     served_kinds,
 )
 from relay_operator.accounts.key_secret import ApiKey, NoKey, read_api_key
 from relay_operator.accounts.shortage import Shortage
-from relay_operator.api.cloudaccount import ClusterCloudAccount, CreateRecovery, RateLimit
+from relay_operator.api.cloudaccount import AnyAccount, ClusterCloudAccount, CreateRecovery, RateLimit, secret_namespace
 from relay_operator.api.conditions import Reason
 from relay_operator.api.meta import ObjectKey
 from relay_operator.engine.account import AccountReady, AccountRefused, AccountState, AccountWaiting

@@ -372,6 +372,16 @@ class ClusterCloudAccount(Resource[ClusterCloudAccountSpec, AccountStatus]):
     kind: Literal["ClusterCloudAccount"] = "ClusterCloudAccount"
 
 
+AnyAccount: TypeAlias = CloudAccount | ClusterCloudAccount
+
+
+def secret_namespace(account: AnyAccount) -> str:
+    """The namespace of the account's Secrets."""
+    if isinstance(account, ClusterCloudAccount):
+        return account.spec.api_key_secret_ref.namespace
+    return account.metadata.namespace
+
+
 _URLS_PASSED: Final = frozenset(
     {
         Reason.AVAILABLE,
@@ -384,7 +394,7 @@ _URLS_PASSED: Final = frozenset(
 """Reasons of an account's `Ready` that come only after the operator found its URLs in the allow-list."""
 
 
-def urls_passed(account: CloudAccount | ClusterCloudAccount) -> bool:
+def urls_passed(account: AnyAccount) -> bool:
     """Whether the operator found the URLs of the present spec in its allow-list, according to the status."""
     ready = next((one for one in account.status.conditions if one.type == ConditionType.READY), None)
     return (

@@ -7,12 +7,11 @@ from pydantic import Field
 from relay_operator.api.definition import RECORD_COLUMNS, Column, definition_of
 from relay_operator.api.meta import Resource, Time
 from relay_operator.api.references import ObjectName
-from relay_operator.api.schema import never_changed, rules
-from relay_operator.api.workload import NEVER_STOPPED, SAME_ACCOUNT, ManagedSpec, SupersedingStatus
+from relay_operator.api.schema import rules
+from relay_operator.api.workload import NEVER_STOPPED, SAME_ACCOUNT, SAME_SECRET, ManagedSpec, SupersedingStatus
 
 _MOST_HOURS = 8760
 """The specification states no bound; a year is assumed."""
-_SAME_SECRET = never_changed("secretName", ": delete this object and create it with the other name")
 _IN_TIME = (
     "!has(self.renewBeforeSeconds) || has(self.expiresInHours) && self.renewBeforeSeconds < self.expiresInHours * 3600",
     "renewBeforeSeconds must be less than the seconds of expiresInHours, which must be set",
@@ -23,7 +22,7 @@ _LABEL = r"^[!-~]([ -~]*[!-~])?$"
 class ProvisioningTokenSpec(ManagedSpec):
     """Which machines may join with the token, how long it lives, and which Secret holds it."""
 
-    model_config = rules(SAME_ACCOUNT, NEVER_STOPPED, _SAME_SECRET, _IN_TIME)
+    model_config = rules(SAME_ACCOUNT, NEVER_STOPPED, SAME_SECRET, _IN_TIME)
 
     expires_in_hours: int | None = Field(
         None,

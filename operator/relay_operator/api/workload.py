@@ -22,7 +22,7 @@ from relay_operator.api.parts import (
 )
 from relay_operator.api.plan import Plan
 from relay_operator.api.references import AccountRef, HeldReference
-from relay_operator.api.schema import atomic, map_by
+from relay_operator.api.schema import atomic, map_by, never_changed
 
 _ACCOUNT_UNCHANGED = (
     "has(self.accountRef) == has(oldSelf.accountRef) && "
@@ -36,6 +36,7 @@ _USE_ANOTHER_OBJECT = (
 )
 SAME_ACCOUNT = (_ACCOUNT_UNCHANGED, _USE_ANOTHER_OBJECT)
 """The one change that no update strategy allows; a rule for every managed spec."""
+SAME_SECRET = never_changed("secretName", ": delete this object and create it with the other name")
 NEVER_STOPPED = (
     "!has(self.deletionPolicy) || self.deletionPolicy != 'Stop'",
     "nothing of this kind can be stopped: set deletionPolicy to Delete or Orphan",

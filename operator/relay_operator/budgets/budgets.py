@@ -215,8 +215,10 @@ class Budgets:
         self._admitted.pop(account, None)
         self._known.discard(account)
         self._doubted.discard(account)
-        for key in [key for key, left in self._left.items() if left.account == account]:
-            if self._left[key].shown_from <= self.queue.clock():  # else another of this name may not show it yet
+        now = self.queue.clock()
+        for key, left in list(self._left.items()):
+            # Before its time, another account of this name may not show it yet; later, its first look does.
+            if left.shown_from <= now and (left.account == account or self.cache.get(left.account) is None):
                 del self._left[key]
 
     def is_doubted(self, account: ObjectKey) -> bool:

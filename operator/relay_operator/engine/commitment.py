@@ -9,7 +9,7 @@ from pydantic import JsonValue
 from relay_operator.api.meta import CreateIntent, MalformedIntent, ObjectKey, Reservation
 from relay_operator.engine.account_users import Reference, named_account
 from relay_operator.engine.intent import is_open
-from relay_operator.engine.manifests import part, rows
+from relay_operator.engine.manifests import number, part, rows
 
 COSTS_NOTHING = frozenset({"stopped", "terminated"})
 BILLED = frozenset({"running", "degraded"})
@@ -122,7 +122,7 @@ def _gpus(spec: Mapping[str, JsonValue], status: Mapping[str, JsonValue]) -> int
     """The GPUs, of all replicas; a spec that only names a model asks for one."""
     asked = part(spec, "gpu").get("count", 1) if "gpu" in spec else 0
     count = status.get("gpuCount", asked)
-    return (count if isinstance(count, int) else 0) * _replicas(status)
+    return number(count) * _replicas(status)
 
 
 def _replicas(status: Mapping[str, JsonValue]) -> int:

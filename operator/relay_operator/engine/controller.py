@@ -2,82 +2,42 @@
 
 import asyncio
 import logging
-import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from datetime import datetime
 from functools import partial
 from typing import Generic, assert_never
 
 from pydantic import ValidationError
 
-from relay_kube.kube import Conflict, JsonObject, Kube, KubeError, NotFound, Unavailable
+from relay_kube.kube import Conflict, JsonObject, KubeError, NotFound, Unavailable
 from relay_operator.api.conditions import ConditionType, Reason
 from relay_operator.api.meta import FINALIZER, ObjectKey, ObjectMeta
 from relay_operator.api.references import AccountKind
 from relay_operator.engine import actions, conditions, finalizer, unreadable
 from relay_operator.engine.account_users import DEFAULT_NAME
-from relay_operator.engine.backoff import Backoff, PollIntervals, RetryPolicy, jittered
-from relay_operator.engine.cache import Cache
+from relay_operator.engine.backoff import Backoff
+from relay_operator.engine.engine import Engine
 from relay_operator.engine.entry import LARGEST, Entry
-from relay_operator.engine.events import Note, Recorder, noteworthy
+from relay_operator.engine.events import Note, noteworthy
 from relay_operator.engine.flow import ActionT, FactsT, Flow, ObjT, ResultT, Told, Turn
-from relay_operator.engine.identity import Installation, RecordedElsewhereError
+from relay_operator.engine.identity import RecordedElsewhereError
 from relay_operator.engine.informer import keep_answer
 from relay_operator.engine.leftover import Left, Leftover
-from relay_operator.engine.leftovers import Leftovers, LeftoversFullError
+from relay_operator.engine.leftovers import LeftoversFullError
 from relay_operator.engine.memory import Memories, Memory, MemoryT
 from relay_operator.engine.object_writer import ObjectWriter, WriteRefused
 from relay_operator.engine.passes import Pass
 from relay_operator.engine.persist import Persistence, Recorded, Unwritten, never_taken
-from relay_operator.engine.queue import Priority, Queue, Taken
+from relay_operator.engine.queue import Priority, Taken
 from relay_operator.engine.report import Report, Return, held, late_create
-from relay_operator.engine.served import ServedKinds
+from relay_operator.engine.return_time import return_time
 from relay_operator.engine.status import conditions_of, dumped, of_every_pass, status_patch
-from relay_operator.engine.vanished import Vanished
+from relay_operator.engine.vanished import PERSIST_SECONDS
 from relay_operator.observability.logs import LogContext, log_action
 
 logger = logging.getLogger(__name__)
 
-_SHORTLY = 0.5
 _KUBE_BACKOFF = Backoff(initial=0.1, limit=30.0)
-
-
-@dataclass(frozen=True, slots=True)
-class Engine:
-    """What all controllers share."""
-
-    kube: Kube
-    cache: Cache
-    queue: Queue[ObjectKey]
-    recorder: Recorder
-    vanished: Vanished
-    retry_policy: RetryPolicy
-    intervals: PollIntervals
-    wall_clock: Callable[[], datetime]
-    on_pass: Callable[[Pass], None]
-    recording: set[asyncio.Task[KubeError | None]] = field(default_factory=set)
-    """Writes of ids in progress."""
-    served: ServedKinds = field(default_factory=ServedKinds)
-    clock: Callable[[], float] = time.monotonic
-    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
-
-    @property
-    def installation(self) -> Installation:
-        """Which cluster's operator this is."""
-        return self.cache.installation
-
-    @property
-    def leftovers(self) -> Leftovers:
-        """The resources in the cloud that have no object."""
-        return self.vanished.leftovers
-
-    def announce(self, key: ObjectKey, memory: Memory, note: Note) -> None:
-        """Record an Event of the object, unless it had too many lately."""
-        if memory.may_announce(self.clock()):
-            self.recorder.record(key, memory.uid, note)
-        else:
-            logger.debug("too many Events: one of %s is dropped", key)
 
 
 @dataclass(slots=True)
@@ -150,7 +110,7 @@ class Controller(Generic[ObjT, FactsT, ActionT, ResultT, MemoryT]):
             for key, memory in left:
                 if not self.engine.queue.is_working(key):
                     await self._recorded_at_last(key, memory)
-            await self.engine.sleep(_SHORTLY)
+            await self.engine.sleep(PERSIST_SECONDS)
         await self.engine.vanished.persist(self.engine.sleep)
 
     async def _recorded_at_last(self, key: ObjectKey, memory: MemoryT) -> bool:
@@ -340,15 +300,12 @@ class Controller(Generic[ObjT, FactsT, ActionT, ResultT, MemoryT]):
     def _with_late(self, turn: Turn, metadata: ObjectMeta, told: Told) -> Told:
         """Add the condition `LateCreate` as long as a resource that was created too late exists."""
         late = self.engine.leftovers.late(turn.uid)
-        before, others = (
-            told.before.conditions,
-            [c for c in told.after.conditions if c.type != ConditionType.LATE_CREATE],
-        )
+        others = [each for each in told.after.conditions if each.type != ConditionType.LATE_CREATE]
         if not late and len(others) == len(told.after.conditions):
             return told
         calls = self.engine.cache.called_by
         wanted = [late_create(one, reached=one.endpoint in {"", calls(one.account).of(one.kind)}) for one in late[:1]]
-        shown = conditions.written(before, wanted, metadata.generation, turn.now)
+        shown = conditions.written(told.before.conditions, wanted, metadata.generation, turn.now)
         return replace(told, after=told.after.model_copy(update={"conditions": [*others, *shown]}))
 
     async def _record(self, key: ObjectKey, memory: MemoryT, unwritten: Unwritten) -> Told | None:
@@ -405,42 +362,20 @@ class Controller(Generic[ObjT, FactsT, ActionT, ResultT, MemoryT]):
         return True
 
     def _come_back(self, turn: Turn, facts: FactsT, told: Told, memory: MemoryT, *, deleting: bool) -> None:
-        queue, looks = self.engine.queue, told.report.looks if told.report is not None else ()
-        due = self._due(turn, facts, told, memory, deleting=deleting)
+        engine, looks = self.engine, told.report.looks if told.report is not None else ()
+        due = return_time(
+            told,
+            memory,
+            turn.now,
+            engine.retry_policy,
+            engine.intervals,
+            unread=facts.error is not None,
+            deleting=deleting,
+        )
         for seconds, priority in (*looks, *(() if due is None else (due,))):
-            queue.add_after(turn.key, seconds, priority)
+            engine.queue.add_after(turn.key, seconds, priority)
         for moment in told.due:
-            queue.add_after(turn.key, (moment - turn.now).total_seconds(), Priority.CHANGE)
-
-    def _due(
-        self, turn: Turn, facts: FactsT, told: Told, memory: MemoryT, *, deleting: bool
-    ) -> tuple[float, Priority] | None:
-        """Seconds until the next pass, and its priority; None if only an event wakes the object."""
-        policy, intervals, report = self.engine.retry_policy, self.engine.intervals, told.report
-        if report is None and facts.error is not None:
-            return policy.quick.after(memory.unanswered, policy.random), Priority.RETRY
-        if report is None or report.retry is not None or report.next_attempt is not None:
-            agreed = told.next_attempt or turn.now
-            return max((agreed - turn.now).total_seconds(), 0), Priority.RETRY
-        slower = 2 ** min(memory.quiet_looks, 16)
-        match report.back:
-            case Return.NEVER:
-                return None
-            case Return.AT_ONCE:
-                return 0.0, Priority.EVENT
-            case Return.SOON:
-                return 0.0, Priority.DELETE if deleting else Priority.CHANGE
-            case Return.SHORTLY:
-                return min(_SHORTLY * slower, intervals.transition), Priority.RETRY
-            case Return.TRANSITION:
-                interval = min(intervals.transition * slower, intervals.settled)
-                return jittered(interval, intervals.jitter, policy.random), Priority.RETRY
-            case Return.STEADILY:
-                return jittered(intervals.transition, intervals.jitter, policy.random), Priority.RETRY
-            case Return.SETTLED:
-                return jittered(intervals.settled, intervals.jitter, policy.random), Priority.POLL
-            case _ as never:
-                assert_never(never)
+            engine.queue.add_after(turn.key, (moment - turn.now).total_seconds(), Priority.CHANGE)
 
     async def _writer(self, turn: Turn, entry: Entry) -> ObjectWriter:
         engine = self.engine

@@ -28,7 +28,7 @@ from relay_operator.engine.commitment import Commitment, commitment
 from relay_operator.engine.figures import Figures, figures_of
 from relay_operator.engine.identity import is_foreign, is_recorded_for
 from relay_operator.engine.intent import aside, is_open
-from relay_operator.engine.manifests import held, part, rows
+from relay_operator.engine.manifests import held, number, part, rows
 from relay_operator.engine.ownership import Owned, owned
 
 LARGEST = 512 * 1024
@@ -198,7 +198,7 @@ def entry_of(raw: Mapping[str, JsonValue], installation: str) -> Entry:
         uid=uid,
         created=str(metadata.get("creationTimestamp") or ""),
         version=comparable(metadata.get("resourceVersion")),
-        generation=_number(metadata.get("generation")),
+        generation=number(metadata.get("generation")),
         deleting="deletionTimestamp" in metadata,
         finalizer=held(metadata),
         asked=_asked(annotations),
@@ -282,10 +282,6 @@ def _asked(annotations: Mapping[str, JsonValue]) -> tuple[tuple[str, str], ...]:
 
 def _urls(spec: Mapping[str, JsonValue]) -> tuple[str, str]:
     return str(spec.get("baseUrl") or ""), str(spec.get("inferenceUrl") or "")
-
-
-def _number(value: JsonValue) -> int:
-    return value if isinstance(value, int) else 0
 
 
 def uid_of(raw: Mapping[str, JsonValue]) -> str:

@@ -8,7 +8,7 @@ from typing import Final
 from pydantic import JsonValue
 
 from relay_operator.engine.commitment import BILLED, BILLED_EARLY
-from relay_operator.engine.manifests import part
+from relay_operator.engine.manifests import number, part
 
 _REPLICAS_RUN: Final = BILLED | BILLED_EARLY
 """States in which replicas hold their GPUs; while the last ones are made, the first may run."""
@@ -36,14 +36,14 @@ def figures_of(status: Mapping[str, JsonValue]) -> Figures:
     """The figures in a status; malformed values count as zero."""
     if "gpuModelId" in status:
         model = status["gpuModelId"]
-        return Figures(_number(status.get("gpuCount")) * _running(status), model if isinstance(model, str) else "")
+        return Figures(number(status.get("gpuCount")) * _running(status), model if isinstance(model, str) else "")
     if "requestCounts" in status:
         counts = part(status, "requestCounts")
-        answered, failed = _number(counts.get("completed")), _number(counts.get("failed"))
-        waiting = max(_number(counts.get("total")) - answered - failed, 0)
+        answered, failed = number(counts.get("completed")), number(counts.get("failed"))
+        waiting = max(number(counts.get("total")) - answered - failed, 0)
         return Figures(
             records=(("answered", answered), ("failed", failed), ("waiting", waiting)),
-            cost_nano_usd=_number(part(status, "usage").get("costNanoUsd")),
+            cost_nano_usd=number(part(status, "usage").get("costNanoUsd")),
         )
     if "lastSuccessfulTime" in status:
         return Figures(last_success=_seconds(status["lastSuccessfulTime"]))
@@ -55,11 +55,7 @@ def _running(status: Mapping[str, JsonValue]) -> int:
     state = status.get("state")
     if "replicas" not in status:
         return int(state == "running")
-    return _number(status["replicas"]) if state in _REPLICAS_RUN else 0
-
-
-def _number(value: JsonValue) -> int:
-    return value if isinstance(value, int) else 0
+    return number(status["replicas"]) if state in _REPLICAS_RUN else 0
 
 
 def _seconds(value: JsonValue) -> float:

@@ -38,6 +38,11 @@ def rows(value: JsonValue) -> list[Mapping[str, JsonValue]]:
     return [row for row in value if isinstance(row, dict)] if isinstance(value, list) else []
 
 
+def number(value: JsonValue) -> int:
+    """The integer; 0 if it is none."""
+    return value if isinstance(value, int) else 0
+
+
 def owners(raw: Mapping[str, JsonValue]) -> list[Mapping[str, JsonValue]]:
     """The owner references of an object."""
     return rows(part(raw, "metadata").get("ownerReferences"))

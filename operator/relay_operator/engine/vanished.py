@@ -31,30 +31,28 @@ from relay_kube.kube import (
 )
 from relay_kube.nesting import decoded
 from relay_operator.api.cloudaccount import MAX_OWNERLESS, Ownerless
-from relay_operator.api.meta import ANNOTATION_PREFIX, CREATE_INTENT, PAUSED, PLAN_ONLY, ObjectKey, ObjectMeta, rfc3339
+from relay_operator.api.meta import ANNOTATION_PREFIX, CREATE_INTENT, ObjectKey, ObjectMeta
 from relay_operator.engine.cache import Cache
 from relay_operator.engine.config_maps import ConfigMaps
+from relay_operator.engine.departed import answered, answers, ending, merged, ownerless, unfinished
 from relay_operator.engine.endpoints import Endpoints
 from relay_operator.engine.entry import Entry, uid_of
-from relay_operator.engine.fit_schema import fit_schema, moment
 from relay_operator.engine.intent import aside, has
 from relay_operator.engine.leftover import Fate, Leftover, Reach
 from relay_operator.engine.leftovers import Leftovers, LeftoversFullError
-from relay_operator.engine.manifests import held, part, rows
+from relay_operator.engine.manifests import held, part
 from relay_operator.engine.persist import records
 from relay_operator.engine.queue import Priority, Queue
-from relay_wire.batches import FINAL
 
 logger = logging.getLogger(__name__)
 
 LABEL = f"{ANNOTATION_PREFIX}vanished"
 _OBJECT = "object.json"
 _PREFIX = "vanished-"
-_SHORTLY = 0.5
+PERSIST_SECONDS = 0.5
+"""Wait before what is not recorded yet is tried again, before this process ends."""
 _MOST, _LARGEST = 100, 4 * 2**20
 """The most objects of a namespace, and bytes of all together: the namespace's own quota does not count them."""
-_UNDONE = frozenset({PAUSED, PLAN_ONLY})
-"""Annotations that are dropped, since nobody can remove them without an object."""
 
 
 def vanished(raw: Mapping[str, JsonValue]) -> bool:
@@ -103,29 +101,11 @@ class Vanished:
     def take_over(self, key: ObjectKey, raw: Mapping[str, JsonValue], surplus: str = "") -> ObjectKey:
         """Begin to end what the object has in the cloud; returns its new key, or `key` if that stays on purpose.
 
-        What is reported later of the same object completes what was known. The environment and the managed fields are
-        left out: the object has to fit into a ConfigMap, and to be readable. `surplus` is the id of a resource that was
-        created for an object which lives on with another one.
+        `surplus` is the id of a resource that was created for an object which lives on with another one.
         """
         number = f"-{hashlib.sha256(surplus.encode()).hexdigest()[:8]}" if surplus else ""
         own = key._replace(vanished=uid_of(raw) + number)
-        metadata, known = part(raw, "metadata"), self.body(own) if own in self._known else {}
-        # The caller may know less than an earlier one: neither people's answers nor an id must be lost.
-        answers = {**_answers(known), **part(metadata, "annotations")}
-        annotations = {name: value for name, value in _ours({"annotations": answers}).items() if name not in _UNDONE}
-        intent, knows_all = annotations.get(CREATE_INTENT), records(known).every_id >= records(raw).every_id
-        same_create = intent is not None and part(known, "metadata", "annotations").get(CREATE_INTENT) == intent
-        status = part(known if same_create and knows_all else raw, "status")
-        departed: JsonObject = {
-            **raw,
-            "spec": _but(part(raw, "spec"), "env"),
-            "status": dict(status),
-            "metadata": {
-                **_but(metadata, "managedFields"),
-                "annotations": annotations,
-                "deletionTimestamp": rfc3339(self.wall_clock()),
-            },
-        }
+        departed = ending(raw, self.body(own) if own in self._known else {}, self.wall_clock())
         if self._stays(key, departed):
             logger.info("%s: what it had in the cloud stays there on purpose", key)
             return key
@@ -143,7 +123,7 @@ class Vanished:
         """Record as orphans what an object that is gone has in the cloud, as far as there is room for its namespace."""
         entry = self.cache.entry_of(raw)
         account, left, rows = self.cache.account_meant(key, entry), has(raw), aside(part(raw, "status"))
-        running = {entry.cloud_id, *_unfinished(part(raw, "status"))} - {""}
+        running = {entry.cloud_id, *unfinished(part(raw, "status"))} - {""}
         rows += [(cloud_id, left.name) for cloud_id in sorted(running)] or [("", left.name)] * entry.searching
         if account is None:
             return
@@ -202,9 +182,9 @@ class Vanished:
         here, there = records(known).every_id, records(raw).every_id
         if here <= there:
             self._saved.add(key)
-            if not known or here < there or _answers(raw) != _answers(known):
+            if not known or here < there or answers(raw) != answers(known):
                 self._put(key, raw)
-        elif _answers(raw) != _answers(known):
+        elif answers(raw) != answers(known):
             self._saved.discard(key)
             self._put(key, {**raw, "status": dict(part(known, "status"))})
 
@@ -233,7 +213,7 @@ class Vanished:
         """Save everything that is not saved yet, unless that is refused; called before this process ends."""
         async with self._persisting:  # the controllers of all kinds call this
             while await self._save_rest():
-                await sleep(_SHORTLY)
+                await sleep(PERSIST_SECONDS)
 
     async def _save_rest(self) -> bool:
         """Try to save everything that is not saved yet; returns whether another try may help."""
@@ -260,7 +240,7 @@ class Vanished:
 
     def show(self, key: ObjectKey, raw: Mapping[str, JsonValue]) -> None:
         """Note what its account shows of an object."""
-        self._shown[key] = _ownerless(key, raw)
+        self._shown[key] = ownerless(key, raw)
 
     def trouble(self, account: ObjectKey) -> str:
         """Why a resource of this account without an object is not recorded; empty if all are."""
@@ -285,8 +265,7 @@ class Vanished:
         if raw is None:
             logger.error("the ConfigMap %s cannot be read: what it stands for is left", metadata.get("name"))
             return None
-        answers: JsonObject = {**_ours(metadata), **dict.fromkeys(_UNDONE)}
-        raw = _merged(part(raw), {"metadata": {"annotations": answers}})
+        raw = answered(raw, metadata)
         kept = part(raw, "metadata")
         kind, name = str(raw.get("kind")), str(metadata.get("name"))
         vanished_uid = name.removeprefix(_PREFIX + kind.lower() + "-")
@@ -353,7 +332,7 @@ class DepartedObject:
         version, read = (part(each, "metadata").get("resourceVersion") for each in (before, body))
         if read not in {version, None}:
             raise Conflict(409, "Conflict", f"{self.key} was completed meanwhile")
-        after = _next_version(_merged(before, body))
+        after = _next_version(merged(before, body))
         if held(part(after, "metadata")):
             self.vanished.show(self.key, after)
             await self.vanished.save(self.key, after)
@@ -365,53 +344,10 @@ class DepartedObject:
         """Does nothing: the object is being deleted already."""
 
 
-def _ownerless(key: ObjectKey, raw: Mapping[str, JsonValue]) -> Ownerless:
-    """The entry in an account's status."""
-    left = has(raw)
-    told: dict[str, object] = {
-        "kind": key.kind,
-        "of": f"{key.namespace}/{key.name}",
-        "id": left.id or None,
-        "name": left.name or None,
-        "since": moment(str(part(raw, "metadata").get("deletionTimestamp"))),
-    }
-    return Ownerless.model_validate(fit_schema(Ownerless, told))
-
-
 def _next_version(raw: Mapping[str, JsonValue]) -> JsonObject:
     """The object with a version that is newer than all before, since the API server no longer sets any."""
     return {**raw, "metadata": {**part(raw, "metadata"), "resourceVersion": str(time.monotonic_ns())}}
 
 
-def _merged(before: Mapping[str, JsonValue], patch: Mapping[str, JsonValue]) -> JsonObject:
-    """The object after a merge patch (RFC 7386)."""
-    after = {name: value for name, value in before.items() if patch.get(name, value) is not None}
-    for name, value in patch.items():
-        if isinstance(value, Mapping):
-            after[name] = _merged(part(before, name), value)
-        elif value is not None:
-            after[name] = value
-    return after
-
-
-def _but(members: Mapping[str, JsonValue], left_out: str) -> JsonObject:
-    return {name: value for name, value in members.items() if name != left_out}
-
-
-def _answers(raw: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
-    return _ours(part(raw, "metadata"))
-
-
-def _ours(metadata: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
-    """The annotations with our prefix, among them what people ask for."""
-    return {name: value for name, value in part(metadata, "annotations").items() if name.startswith(ANNOTATION_PREFIX)}
-
-
 def _name(key: ObjectKey) -> str:
     return f"{_PREFIX}{key.kind.lower()}-{key.vanished}"
-
-
-def _unfinished(status: Mapping[str, JsonValue]) -> list[str]:
-    """The ids of a batch's parts that still run, as far as its status tells."""
-    parts = rows(status.get("parts"))
-    return [str(row.get("batchId") or "") for row in parts if str(row.get("state")) not in FINAL]

@@ -8,15 +8,17 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import cast
 
-from relay_operator.accounts.account_object import AnyAccount, is_anothers
+from relay_operator.accounts.account_object import is_anothers
 from relay_operator.accounts.accounts import Accounts
+from relay_operator.api.cloudaccount import AnyAccount
 from relay_operator.api.definition import Definition
 from relay_operator.api.inferencebatch import DEFINITION as BATCH
 from relay_operator.api.workload import SpecT, StatusT
 from relay_operator.budgets.budgets import Budgets
 from relay_operator.budgets.prices import Pricing
 from relay_operator.engine.confirmation import ConfirmationDelays
-from relay_operator.engine.controller import Controller, Engine
+from relay_operator.engine.controller import Controller
+from relay_operator.engine.engine import Engine
 from relay_operator.engine.passes import KindReconciler
 from relay_operator.engine.shared_lists import SharedLists
 from relay_operator.engine.traces import Traces

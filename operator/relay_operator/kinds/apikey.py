@@ -11,8 +11,8 @@ from relay_operator.api.definition import AGE, ID, READY, REASON, Column, defini
 from relay_operator.api.meta import CreateIntent, Resource, Time
 from relay_operator.api.parts import DAY
 from relay_operator.api.references import ObjectName
-from relay_operator.api.schema import as_set, never_changed, rules
-from relay_operator.api.workload import NEVER_STOPPED, SAME_ACCOUNT, ManagedSpec, SupersedingStatus
+from relay_operator.api.schema import as_set, rules
+from relay_operator.api.workload import NEVER_STOPPED, SAME_ACCOUNT, SAME_SECRET, ManagedSpec, SupersedingStatus
 from relay_operator.engine.fit_schema import moment
 from relay_operator.flows.managed.resource import Inputs, Progress
 from relay_operator.flows.managed.shown_once import Life, Place
@@ -24,7 +24,6 @@ from relay_wire.api_keys import ApiKeyCreate, ApiKeySummary
 _KEY_IN_SECRET = "api-key"  # noqa: S105 - a name
 _USED_AGAIN = timedelta(hours=1)
 """How often status records the last use: a key may be used every second."""
-_SAME_SECRET = never_changed("secretName", ": delete this object and create it with the other name")
 _IN_TIME = (
     "!has(self.rotateBeforeSeconds) || has(self.expiresInSeconds) && self.rotateBeforeSeconds < self.expiresInSeconds",
     "rotateBeforeSeconds must be less than expiresInSeconds, which must be set",
@@ -36,7 +35,7 @@ Scope: TypeAlias = Annotated[str, Field(min_length=1, max_length=64, pattern=r"^
 class ApiKeySpec(ManagedSpec):
     """What the key gives access to, how long it lives, and which Secret holds it."""
 
-    model_config = rules(SAME_ACCOUNT, NEVER_STOPPED, _SAME_SECRET, _IN_TIME)
+    model_config = rules(SAME_ACCOUNT, NEVER_STOPPED, SAME_SECRET, _IN_TIME)
 
     scopes: list[Scope] = Field(
         min_length=1,

@@ -70,7 +70,7 @@ _NAT64 = IPv6Network("64:ff9b::/96")
 def why_not_public(address: Address, allowed: Iterable[Network]) -> str | None:
     """The kind of an address that may not be connected to; None if it may."""
     plain = _unwrapped(address)
-    if any(plain in network for network in allowed):
+    if within(plain, allowed):
         return None
     for network, what in _REFUSED:
         if plain in network:

@@ -2,7 +2,6 @@
 
 import json
 import logging
-import re
 from collections.abc import Mapping
 from contextvars import ContextVar
 from datetime import UTC, datetime
@@ -13,6 +12,8 @@ from typing import Literal, TextIO
 import orjson
 from aiohttp import ClientError
 
+from relay_client.redaction import SECRET_SIGNS, redact
+
 FIELDS = ("kind", "namespace", "name", "uid", "action", "outcome", "durationSeconds")
 """The fields of a line besides time, level, logger and message; those that do not apply are absent."""
 
@@ -21,23 +22,7 @@ EXPECTED_ERRORS: tuple[type[BaseException], ...] = (OSError, TimeoutError, Clien
 
 _QUIET_LOGGERS = ("kopf", "aiohttp", "asyncio", "kubernetes")
 _EXTRA = "relay_fields"
-_MASK = "[redacted]"
-_PREFIXES = ("or_", "vl_", "whsec_")
-# Texts are redacted where they arise, with the secrets known there; this catches whatever else looks like a secret.
-_SECRETS = re.compile(
-    rf"\b(?:{'|'.join(_PREFIXES)})[A-Za-z0-9][\w-]{{5,}}"
-    r"|(?i:\bbearer\s+)[^\s\"',;]+"
-    r"|\beyJ[\w-]{10,}\.[\w-]{10,}\.[\w-]*"
-    r"|(?<=://)[^\s/@\"']+:[^\s/@\"']+(?=@)"
-)
-_SIGNS = (*_PREFIXES, "bearer", "eyj", "://")
-"""In lower case: each text that `_SECRETS` finds something in has one of these, and looking for them is quick."""
 _context: ContextVar[Mapping[str, str]] = ContextVar("log_context", default=MappingProxyType({}))
-
-
-def redact(text: str) -> str:
-    """The text without API keys, webhook secrets, bearer tokens and passwords in URLs."""
-    return _SECRETS.sub(_MASK, text)
 
 
 class LogContext:
@@ -104,9 +89,10 @@ class _Lines(logging.Formatter):
     def told(self, record: logging.LogRecord) -> tuple[str, dict[str, str | float]]:
         """The message and the fields of a line."""
         message, fields = self._message(record), _fields(record)
+        # Texts are redacted where they arise, with the secrets known there; this catches what else looks like a secret.
         # One look at all texts costs no more than one at a single text, and hardly ever finds anything.
         texts = "\0".join(map(str, (message, *fields.values()))).lower()
-        if not any(sign in texts for sign in _SIGNS):
+        if not any(sign in texts for sign in SECRET_SIGNS):
             return message, fields
         return redact(message), {field: _redacted(value) for field, value in fields.items()}
 

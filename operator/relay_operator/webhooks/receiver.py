@@ -45,7 +45,6 @@ class Receiver:
     body_limit: int
     deduplication_size: int
     read_seconds: float = _READ_SECONDS
-    unproven_limit: int = _UNPROVEN_BYTES
     _unproven: int = 0
     """Bytes of all bodies that are being read."""
 
@@ -98,7 +97,7 @@ class Receiver:
                 self._unproven += len(chunk)
                 if len(body) > self.body_limit:
                     return WebhookOutcome.TOO_LARGE
-                if self._unproven > self.unproven_limit:
+                if self._unproven > _UNPROVEN_BYTES:
                     return WebhookOutcome.BUSY
         return None
 

@@ -21,7 +21,8 @@ from relay_operator.budgets.budgets import Budgets
 from relay_operator.collector import Collector
 from relay_operator.engine.backoff import Backoff, PollIntervals, RetryPolicy
 from relay_operator.engine.cache import Cache
-from relay_operator.engine.controller import Controller, Engine
+from relay_operator.engine.controller import Controller
+from relay_operator.engine.engine import Engine
 from relay_operator.engine.events import Recorder
 from relay_operator.engine.informer import key_of
 from relay_operator.engine.passes import KindReconciler

@@ -4,7 +4,7 @@ from typing import Literal, TypeAlias
 
 from pydantic import Field, JsonValue
 
-from relay_client import Cloud, list_clusters, operations
+from relay_client import Cloud, listing, operations
 from relay_operator.api.conditions import Reason
 from relay_operator.api.definition import AGE, READY, Definition
 from relay_operator.api.meta import CreateIntent, Resource
@@ -38,7 +38,7 @@ class Toys(ExternalResource[ToySpec, ManagedStatus, ClusterSummary]):
         return await cloud.call(operations.GET_CLUSTER, id=cloud_id)
 
     async def find(self, cloud: Cloud, name: str, unclaimed: UnclaimedIds) -> Found[ClusterSummary] | NotSeen:
-        clusters = await list_clusters(cloud)
+        clusters = await listing(cloud, operations.LIST_CLUSTERS)
         return next((Found(cluster) for cluster in clusters.items if cluster.name == name), NotSeen())
 
     async def create(self, cloud: Cloud, obj: Obj, intent: CreateIntent, inputs: Inputs) -> ClusterSummary:

@@ -11,7 +11,7 @@ from relay_operator.api.meta import CREATE_INTENT, ObjectKey
 from relay_operator.budgets import budgets as budgets_module
 from relay_operator.engine.commitment import Commitment
 from relay_operator.engine.entry import LARGEST
-from tests.unit.budgets.desk import ONE, REF, TWO, Desk, account, age, burn, each
+from tests.unit.budgets.desk import ONE, REF, SHARED, TWO, Desk, account, age, burn, each
 
 
 def test_what_is_granted_counts_before_anything_is_written(desk: Desk) -> None:
@@ -374,3 +374,19 @@ def test_what_is_known_of_accounts_that_are_gone_does_not_grow(desk: Desk) -> No
         ready = account(burn(150), f"org-{number}")
         desk.budgets.looked(ready, 1000, 0, desk.budgets.paid(ready))
     assert known_of_accounts(desk) <= 3
+
+
+@pytest.mark.parametrize("is_gone", [True, False])
+def test_what_is_left_counts_until_its_account_is_gone_and_its_time_has_passed(desk: Desk, is_gone: bool) -> None:
+    orphan, other = desk.has("a", id="p", state="deploying", pricePerHourCents=100), SHARED._replace(name="other")
+    desk.budgets.leaves_behind(orphan)
+    desk.cache.drop(orphan)
+    if is_gone:
+        desk.budgets.forget(SHARED)
+    else:
+        desk.cache.put(SHARED, {"metadata": {"uid": "u", "resourceVersion": "1"}})
+    desk.budgets.forget(other)
+    assert len(desk.budgets._left) == 1
+    desk.now = 900
+    desk.budgets.forget(other)
+    assert len(desk.budgets._left) == (0 if is_gone else 1)

@@ -189,6 +189,7 @@ def test_what_status_tells_of_a_former_cloud_does_not_count_for_the_present_one(
         ({}, "the Secret key has no key api-key"),
         ({"api-key": "hunter2!"}, "the key api-key of the Secret key is not text"),
         ({"api-key": base64.b64encode(b"\xff").decode()}, "the key api-key of the Secret key is not text"),
+        ({"api-key": base64.b64encode(b" \n").decode()}, "the key api-key of the Secret key is empty"),
     ],
 )
 def test_a_secret_without_a_key_is_told_without_what_is_in_it(data: dict[str, Any], sentence: str) -> None:

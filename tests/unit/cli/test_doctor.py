@@ -2,6 +2,8 @@
 
 import asyncio
 import json
+import time
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -10,7 +12,7 @@ import pytest
 
 from relay_cli.__main__ import main
 from relay_cli.accounts import UrlNotAccepted
-from relay_cli.doctor import _is_served, _probed, ahead, compared
+from relay_cli.doctor import _compared, _is_served, _probed, ahead, compared
 from relay_cli.failures import Failure
 from relay_cli.findings import Reached, Seen, Verdict, findings
 from relay_cli.kubectl import Forbidden, parsed
@@ -183,9 +185,30 @@ def test_what_is_no_openapi_document_compares_nothing() -> None:
     assert isinstance(compared(b"<html>", "https://x"), Failure)
 
 
-def test_the_clock_of_a_server_is_read_from_its_answers() -> None:
-    date = "Mon, 23 Nov 2026 08:00:00 GMT"
-    assert ahead({"date": date}, 1795420800.0 - 60) == 60.0
+@pytest.mark.parametrize("status", [301, 404, 502])
+async def test_an_error_page_is_not_read_as_a_document(status: int) -> None:
+    async with scripted_server() as server:
+        server.will(Reply(status, b"<html>"))
+        told = await _compared(server.url)
+    assert str(told) == f"{server.url} answers with status {status}: correct --docs-url"
+
+
+@pytest.fixture
+def far_from_utc(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setenv("TZ", "Asia/Tokyo")
+    time.tzset()
+    yield
+    monkeypatch.undo()
+    time.tzset()
+
+
+@pytest.mark.parametrize("zone", ["GMT", "-0000", "+0000"])
+@pytest.mark.usefixtures("far_from_utc")
+def test_the_clock_of_a_server_is_read_from_its_answers(zone: str) -> None:
+    assert ahead({"date": f"Mon, 23 Nov 2026 08:00:00 {zone}"}, 1795420800.0 - 60) == 60.0
+
+
+def test_no_clock_is_read_from_what_is_no_date() -> None:
     assert (ahead({}, 0.0), ahead({"date": "noon"}, 0.0)) == (None, None)
     assert ahead({"date": "Sun, 29 Nov 2026 10:00:00 +99999999999999"}, 0.0) is None
 

@@ -17,7 +17,6 @@ from relay_client import (
     Unreadable,
     answers,
     items_of,
-    list_clusters,
     listing,
     paging,
 )
@@ -42,7 +41,7 @@ def page(*ids: str, cursor: str | None = None, **fields: object) -> Reply:
 )
 async def test_pages_are_walked_until_there_is_no_cursor(last: Reply, cloud: Cloud, server: ScriptedServer) -> None:
     server.will(page("a", cursor="1+/="), page("b", cursor="2"), last)
-    found = await list_clusters(cloud, limit=1)
+    found = await listing(cloud, LIST_CLUSTERS, limit=1)
     assert [cluster.id for cluster in found.items] == ["a", "b", "c"]
     assert found.complete
     path = "GET /v1/orgs/org_1/clusters?limit=1"
@@ -52,33 +51,33 @@ async def test_pages_are_walked_until_there_is_no_cursor(last: Reply, cloud: Clo
 @pytest.mark.parametrize("cursor", ["a\nb", "a\u2028\x1b b", "é" * 10, "x" * 4096], ids=["line", "odd", "é", "long"])
 async def test_a_cursor_goes_back_exactly_as_it_came(cursor: str, cloud: Cloud, server: ScriptedServer) -> None:
     server.will(page("a", cursor=cursor), page("b"))
-    assert [cluster.id for cluster in (await list_clusters(cloud)).items] == ["a", "b"]
+    assert [cluster.id for cluster in (await listing(cloud, LIST_CLUSTERS)).items] == ["a", "b"]
     assert parse_qs(server.targets[1].partition("?")[2])["cursor"] == [cursor]
 
 
 async def test_a_cursor_that_fits_no_request_is_an_error(cloud: Cloud, server: ScriptedServer) -> None:
     server.will(page("a", cursor="x" * 4097))
     with pytest.raises(Unreadable, match="nextCursor: String should have at most 4096 characters"):
-        await list_clusters(cloud)
+        await listing(cloud, LIST_CLUSTERS)
 
 
 async def test_an_empty_list_is_complete(cloud: Cloud, server: ScriptedServer) -> None:
     server.will(Reply(200, b'{"items":null}'))
-    found = await list_clusters(cloud)
+    found = await listing(cloud, LIST_CLUSTERS)
     assert (found.items, found.complete) == ((), True)
 
 
 async def test_an_answer_without_items_is_not_an_empty_list(cloud: Cloud, server: ScriptedServer) -> None:
     server.will(Reply(200, b"{}"))
     with pytest.raises(Unreadable, match="items: Field required"):
-        await list_clusters(cloud)
+        await listing(cloud, LIST_CLUSTERS)
 
 
 @pytest.mark.parametrize("cursors", [["1", "1"], ["1", "2", "1"]])
 async def test_a_cursor_that_comes_again_is_an_error(cursors: list[str], cloud: Cloud, server: ScriptedServer) -> None:
     server.will(*(page("a", cursor=cursor) for cursor in cursors))
     with pytest.raises(Unreadable, match="repeats a cursor"):
-        await list_clusters(cloud)
+        await listing(cloud, LIST_CLUSTERS)
     assert len(server.seen) == len(cursors)
 
 
@@ -89,7 +88,7 @@ async def test_a_list_that_is_too_much_to_keep_is_an_error(
     monkeypatch.setattr(paging, bound, most)
     server.will(page("a", "b", cursor="1"), page("c", "d", cursor="2"))
     with pytest.raises(Unreadable, match="the list has more than"):
-        await list_clusters(cloud)
+        await listing(cloud, LIST_CLUSTERS)
     assert len(server.seen) == 2
 
 
@@ -99,10 +98,10 @@ async def test_one_wide_character_makes_a_list_four_times_as_much_to_keep(
     monkeypatch.setattr(paging, "MAX_KEPT_BYTES", 10_000)
     long = page("a", "b").body.replace(b'"name": "b"', b'"name": "%b"' % (b"x" * 4000))
     server.will(Reply(200, long))
-    assert len((await list_clusters(cloud)).items) == 2
+    assert len((await listing(cloud, LIST_CLUSTERS)).items) == 2
     server.will(Reply(200, long.replace(b"xx", "\U0001d4b3".encode(), 1)))
     with pytest.raises(Unreadable, match="the list has more than"):
-        await list_clusters(cloud)
+        await listing(cloud, LIST_CLUSTERS)
 
 
 @pytest.mark.parametrize(
@@ -171,9 +170,9 @@ async def test_a_large_page_is_read_in_the_turn_of_its_list(
         return bool(server.seen)
 
     async with cloud.lists.lock:
-        waiting = asyncio.create_task(list_clusters(cloud))
+        waiting = asyncio.create_task(listing(cloud, LIST_CLUSTERS))
         await eventually(asked, every=0.01)
-        assert [cluster.id for cluster in (await list_clusters(cloud)).items] == ["d"]
+        assert [cluster.id for cluster in (await listing(cloud, LIST_CLUSTERS)).items] == ["d"]
         assert len(server.seen) == 2
     assert [cluster.id for cluster in (await waiting).items] == ["a", "b", "c", "e", "f", "g"]
     assert server.targets == [path, path, path, f"{path}?cursor=1"]
@@ -212,4 +211,4 @@ async def test_a_page_that_cannot_be_read_fails_the_list(
 ) -> None:
     server.will(page("a", cursor="1"), step)
     with pytest.raises(error):
-        await list_clusters(cloud)
+        await listing(cloud, LIST_CLUSTERS)

@@ -59,6 +59,8 @@ CUT = {
     "a key of the cloud": ("or_canary0123456789", []),
     "a key in other letters": ("OR_CANARY0123456789", []),
     "a token": ("bearer canary.0123", []),
+    "a web token": ("eyJcanary0123456.canary0123456.canary0123", []),
+    "a password": ("https://u:canary-value@host", []),
 }
 
 

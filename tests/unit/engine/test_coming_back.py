@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from types import SimpleNamespace
-from typing import Any, cast
 
 import pytest
 
 from relay_operator.api.conditions import ObjectStatus, Reason
-from relay_operator.api.meta import ObjectKey
 from relay_operator.engine.backoff import Backoff, PollIntervals, RetryPolicy
-from relay_operator.engine.controller import Controller
-from relay_operator.engine.flow import Told, Turn
+from relay_operator.engine.flow import Told
 from relay_operator.engine.memory import Memory
 from relay_operator.engine.queue import Priority
 from relay_operator.engine.report import Report, Return
+from relay_operator.engine.return_time import return_time
 
-TURN = Turn(ObjectKey("InferenceBatch", "ns", "nightly"), "uid-1", datetime(2026, 11, 21, tzinfo=UTC), Priority.RETRY)
+NOW = datetime(2026, 11, 21, tzinfo=UTC)
 
 
 @pytest.mark.parametrize(
@@ -33,10 +30,7 @@ TURN = Turn(ObjectKey("InferenceBatch", "ns", "nightly"), "uid-1", datetime(2026
 def test_only_what_costs_nothing_more_is_looked_at_ever_more_slowly(
     back: Return, quiet_looks: int, seconds: float
 ) -> None:
-    engine = SimpleNamespace(
-        retry_policy=RetryPolicy(Backoff(1, 1), lambda: 0.5), intervals=PollIntervals(5, 300, jitter=0.1)
-    )
-    controller = Controller(cast("Any", engine), cast("Any", SimpleNamespace(memory=Memory)))
     told = Told(ObjectStatus(), ObjectStatus(), Report("True", None, Reason.RUNNING, "", back))
-    memory, facts = Memory("uid-1", quiet_looks=quiet_looks), cast("Any", SimpleNamespace(error=None))
-    assert controller._due(TURN, facts, told, memory, deleting=False) == (seconds, Priority.RETRY)
+    memory, policy = Memory("uid-1", quiet_looks=quiet_looks), RetryPolicy(Backoff(1, 1), lambda: 0.5)
+    due = return_time(told, memory, NOW, policy, PollIntervals(5, 300, jitter=0.1), unread=False, deleting=False)
+    assert due == (seconds, Priority.RETRY)

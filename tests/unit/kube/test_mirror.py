@@ -73,6 +73,13 @@ async def test_a_watch_that_tells_something_begins_with_the_first_pause_again(se
     assert await pauses(server, 4) == [0.5, 1, 0.5, 1]
 
 
+async def test_watches_that_end_at_once_and_tell_nothing_are_no_reason_to_ask_without_a_pause(
+    server: ApiServer,
+) -> None:
+    watched(server, Fault(200, body=""), Fault(200, body=""), Fault(200, body=BOOKMARK))
+    assert await pauses(server, 3) == [0.5, 1, 0.5]
+
+
 async def test_what_a_watch_tells_of_one_that_is_full_of_lists_is_cut(server: ApiServer) -> None:
     told = list[int]()
     metadata = {"name": "a", "uid": "a", "resourceVersion": "201"}

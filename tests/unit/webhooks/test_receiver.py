@@ -257,8 +257,10 @@ async def test_a_stranger_cannot_tell_whether_there_is_an_account(
     assert b" " + status + b" " in known
 
 
-async def test_unproven_bodies_have_a_bound_all_together_and_it_is_given_back(endpoint: _Endpoint) -> None:
-    endpoint.receiver.unproven_limit = 1_000
+async def test_unproven_bodies_have_a_bound_all_together_and_it_is_given_back(
+    endpoint: _Endpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("relay_operator.webhooks.receiver._UNPROVEN_BYTES", 1_000)
     endpoint.receiver.read_seconds = 5
     held = await asyncio.open_connection(*endpoint.address)
     head = (

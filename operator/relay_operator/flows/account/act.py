@@ -9,10 +9,9 @@ from relay_client import Cloud, CloudError, Forbidden, Unauthorized
 from relay_client.operations import GET_BALANCE
 from relay_kube.kube import JsonObject, KubeError, Refused
 from relay_operator.accounts import key_secret
-from relay_operator.accounts.account_object import AnyAccount
 from relay_operator.accounts.accounts import Accounts
 from relay_operator.api import meta
-from relay_operator.api.cloudaccount import CloudAccount
+from relay_operator.api.cloudaccount import AnyAccount, CloudAccount
 from relay_operator.api.conditions import Reason
 from relay_operator.api.meta import ObjectKey
 from relay_operator.budgets.budgets import Budgets
@@ -20,7 +19,7 @@ from relay_operator.engine import finalizer
 from relay_operator.engine.account import AccountReady, AccountState, AccountWaiting
 from relay_operator.engine.actions import Nothing
 from relay_operator.engine.backoff import Backoff, advised, jittered
-from relay_operator.engine.controller import Engine
+from relay_operator.engine.engine import Engine
 from relay_operator.engine.fence import fence
 from relay_operator.engine.memory import Memory
 from relay_operator.engine.object_writer import ObjectWriter

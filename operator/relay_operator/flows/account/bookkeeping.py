@@ -16,7 +16,7 @@ from weakref import WeakValueDictionary
 from relay_kube.kube import CONFIG_MAPS, JsonObject, KubeError, NotFound, Refused
 from relay_operator.api.meta import ANNOTATION_PREFIX, ObjectKey
 from relay_operator.engine.account import AccountReady
-from relay_operator.engine.controller import Engine
+from relay_operator.engine.engine import Engine
 from relay_operator.engine.entry import Entry
 from relay_operator.engine.manifests import is_owned_by, owner, part, texts
 from relay_operator.flows.account.owners import MOST_VALUES, Evidence, Holder, Owners, owner_of, read

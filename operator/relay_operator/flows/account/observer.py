@@ -27,9 +27,8 @@ from relay_client.operations import (
     UPDATE_ORGANIZATION,
 )
 from relay_kube.kube import Kube, Refused
-from relay_operator.accounts.account_object import AnyAccount, secret_namespace
 from relay_operator.accounts.accounts import Accounts
-from relay_operator.api.cloudaccount import WebhookSpec, WebhookStatus
+from relay_operator.api.cloudaccount import AnyAccount, WebhookSpec, WebhookStatus, secret_namespace
 from relay_operator.engine.fit_schema import fit_schema
 from relay_operator.flows.account.report import OrganizationSeen
 from relay_operator.webhooks.deliveries import why_missing

@@ -18,7 +18,7 @@ from relay_client.operations import INFERENCE_NAMES
 from relay_operator.api.cloudaccount import Orphans
 from relay_operator.api.meta import ObjectKey
 from relay_operator.engine.account import AccountReady
-from relay_operator.engine.controller import Engine
+from relay_operator.engine.engine import Engine
 from relay_operator.engine.entry import Entry
 from relay_operator.engine.leftover import Fate, Leftover
 from relay_operator.engine.leftovers import LeftoversFullError

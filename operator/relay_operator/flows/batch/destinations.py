@@ -20,7 +20,7 @@ from relay_operator.engine.manifests import owner, owners, part
 from relay_operator.flows.batch.marks import LONGEST, is_later, mark_of, published_by
 from relay_operator.flows.batch.result import Published, StoppedError, WorkRefused, WorkTroubled
 from relay_operator.flows.batch.room import CONFIG_MAP_LIMIT, SHORTEST_RESULT
-from relay_operator.flows.batch.sources import Sources, located
+from relay_operator.flows.batch.sources import Sources, in_one_piece, located
 from relay_operator.objectstores.credentials import Credentials
 from relay_operator.objectstores.errors import StoreError, StoreReason
 from relay_operator.objectstores.location import Location
@@ -157,7 +157,7 @@ class Destinations:
         came = ended(output)
         try:
             text = mark_of(token, came).encode()
-            await self.stores.write(*mark, self._while_leading(_one(text)))
+            await self.stores.write(*mark, self._while_leading(in_one_piece(text)))
         except StoreError as error:
             if error.transient:
                 raise StoppedError(_unwritten(error)) from None
@@ -310,10 +310,6 @@ def addresses(url: str) -> tuple[str, str, str]:
         return url, f"{beside}.errors.jsonl", f"{beside}.result.json"
     folder = url.rstrip("/")
     return f"{folder}/{ANSWERS}", f"{folder}/{ERRORS}", f"{folder}/{RESULT}"
-
-
-async def _one(content: bytes) -> AsyncIterator[bytes]:
-    yield content
 
 
 async def _all_of(pieces: AsyncIterator[bytes], limit: int) -> bytes:

@@ -59,9 +59,11 @@ class Sources:
         if wanted.inline is not None:
             yield _lines_of(wanted.inline)
         elif wanted.config_map_ref is not None:
-            yield _one(await self._bytes(CONFIG_MAPS, namespace, wanted.config_map_ref.name, wanted.config_map_ref.key))
+            yield in_one_piece(
+                await self._bytes(CONFIG_MAPS, namespace, wanted.config_map_ref.name, wanted.config_map_ref.key)
+            )
         elif wanted.secret_ref is not None:
-            yield _one(await self._bytes(SECRETS, namespace, wanted.secret_ref.name, wanted.secret_ref.key))
+            yield in_one_piece(await self._bytes(SECRETS, namespace, wanted.secret_ref.name, wanted.secret_ref.key))
         elif wanted.file_id is not None:
             async with aclosing(_file(cloud, wanted.file_id)) as chunks:
                 yield chunks
@@ -138,7 +140,8 @@ async def _file(cloud: Cloud, file_id: str) -> AsyncGenerator[bytes, None]:
         raise StoppedError(WorkRefused(Reason.INPUT_MISSING, text)) from None
 
 
-async def _one(content: bytes) -> AsyncIterator[bytes]:
+async def in_one_piece(content: bytes) -> AsyncIterator[bytes]:
+    """The content as a stream."""
     yield content
 
 

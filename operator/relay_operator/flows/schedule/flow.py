@@ -13,7 +13,7 @@ from relay_operator.api.inferencebatchschedule import (
     InferenceBatchScheduleStatus,
 )
 from relay_operator.api.meta import ObjectKey, ObjectMeta
-from relay_operator.engine.controller import Engine
+from relay_operator.engine.engine import Engine
 from relay_operator.engine.entry import Entry
 from relay_operator.engine.events import Note
 from relay_operator.engine.fence import SupersededError, fence

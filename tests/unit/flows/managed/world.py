@@ -22,7 +22,8 @@ from relay_operator.engine.account import AccountReady
 from relay_operator.engine.backoff import Backoff, PollIntervals, RetryPolicy
 from relay_operator.engine.cache import Cache
 from relay_operator.engine.confirmation import ConfirmationDelays
-from relay_operator.engine.controller import Controller, Engine
+from relay_operator.engine.controller import Controller
+from relay_operator.engine.engine import Engine
 from relay_operator.engine.events import Recorder
 from relay_operator.engine.identity import Installation
 from relay_operator.engine.informer import Informer

@@ -13,7 +13,8 @@ from relay_kube.kube import ApiAccess, Kube
 from relay_operator.api.meta import ObjectKey
 from relay_operator.engine.backoff import Backoff, PollIntervals, RetryPolicy
 from relay_operator.engine.cache import Cache
-from relay_operator.engine.controller import Controller, Engine
+from relay_operator.engine.controller import Controller
+from relay_operator.engine.engine import Engine
 from relay_operator.engine.events import Recorder
 from relay_operator.engine.informer import Informer
 from relay_operator.engine.passes import Pass
