@@ -19,7 +19,7 @@ from relay_operator.observability.metrics import Metrics
 
 Series: TypeAlias = tuple[Gauge, tuple[str, ...]]
 """A gauge and the values of its labels."""
-_SHOWN = attrgetter("reason", "unknown", "troubles", "doomed", "figures")
+_SHOWN = attrgetter("reason", "unknown", "troubles", "doomed", "deleting", "figures")
 INTERVAL = 10.0
 """Seconds between two updates of the gauges."""
 
@@ -87,6 +87,8 @@ class Collector:
         added += [((metrics.troubles, (key.kind, trouble)), 1) for trouble in entry.troubles]
         if entry.doomed:
             added.append(((metrics.deletion_deadlines, (key.kind,)), 1))
+        if entry.deleting:
+            added.append(((metrics.deletions, (key.kind,)), 1))
         if figures.gpus:
             added.append(((metrics.gpus, (key.namespace, key.kind, figures.model)), figures.gpus))
         added += [((metrics.batch_records, (key.namespace, outcome)), records) for outcome, records in figures.records]

@@ -77,6 +77,12 @@ CASES = (
         {"4m": (), "6m": ({"kind": "GpuPod"},), "20m": ()},
     ),
     Case(
+        "RelayDeletionStuck",
+        {'gpurelay_deletions{kind="GpuPod"}': "0x4 1x70 _x20"},
+        {"60m": (), "70m": ({"kind": "GpuPod"},), "85m": ()},
+    ),
+    Case("RelayDeletionStuck", {'gpurelay_deletions{kind="GpuPod"}': "1x50 0x1 1x50"}, {"100m": ()}),
+    Case(
         "RelayBatchFailed",
         {'gpurelay_troubles{kind="InferenceBatch",condition="Failed"}': "_x4 1x5 _x20"},
         {"3m": (), "6m": ({"kind": "InferenceBatch"},), "20m": ()},

@@ -98,7 +98,8 @@ async def test_runbooks_can_be_a_sites_own() -> None:
 
 async def test_there_is_an_alert_for_all_that_a_person_must_do() -> None:
     said = {one["alert"]: one["expr"] for one in await alerts()}
-    for needle in ('condition="Stalled"', 'condition="Failed"', 'condition="WebhookReady"', "deletion_deadlines"):
+    conditions = [f'condition="{each}"' for each in ("Stalled", "Failed", "WebhookReady")]
+    for needle in (*conditions, "deletion_deadlines", "deletions"):
         assert any(needle in expression for expression in said.values()), needle
 
 

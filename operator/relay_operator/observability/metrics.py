@@ -79,6 +79,11 @@ class Metrics:
             "Objects whose resource the cloud will delete at a time that their status tells.",
             ["kind"],
         )
+        self.deletions = gauge(
+            "gpurelay_deletions",
+            "Objects that are being deleted: what they have in the cloud may still cost something.",
+            ["kind"],
+        )
         self.leftovers = gauge(
             "gpurelay_leftovers",
             "Resources that belong to no object: kept on purpose, orphans, or created too late and being ended.",

@@ -55,6 +55,22 @@ def test_what_a_person_must_do_something_about_is_counted_by_kind_and_condition_
     assert shown(metrics, "gpurelay_deletion_deadlines") == {}
 
 
+def test_what_is_being_deleted_counts_until_it_is_gone() -> None:
+    cache, metrics = Cache(), Metrics(CollectorRegistry())
+    collector = Collector(cache, Queue[ObjectKey](lambda: 0.0), metrics, NONE_LEFT, lambda: 0.0)
+    key = ObjectKey("GpuPod", "team-a", "a")
+    metadata: dict[str, JsonValue] = {"name": "a", "namespace": "team-a", "uid": "1"}
+    cache.put(key, {"kind": "GpuPod", "metadata": metadata | {"resourceVersion": "1"}})
+    collector.show()
+    assert shown(metrics, "gpurelay_deletions") == {}
+    cache.put(key, {"kind": "GpuPod", "metadata": metadata | {"deletionTimestamp": "2026-01-01T00:00:00Z"}})
+    collector.show()
+    assert shown(metrics, "gpurelay_deletions") == {("GpuPod",): 1}
+    cache.drop(key)
+    collector.show()
+    assert shown(metrics, "gpurelay_deletions") == {}
+
+
 def test_creates_that_a_person_must_find_out_about_count_whatever_ready_says() -> None:
     cache, queue, metrics = Cache(), Queue[ObjectKey](lambda: 0.0), Metrics(CollectorRegistry())
     collector = Collector(cache, queue, metrics, NONE_LEFT, lambda: 0.0)
