@@ -349,7 +349,7 @@ async def test_openapi_says_what_answers_always_have_and_what_may_be_null(server
     assert {"type": "null"} in balance["monthlySpendLimitCents"]["anyOf"]
     line = schemas["BillingBreakdownItem"]["properties"]
     assert [name for name in line if {"type": "null"} in line[name].get("anyOf", ())] == [
-        "resourceId",  # null with the kind in the line of all that is not shown by resource
+        "resourceId",  # null with the kind in the line of all runs that are not shown
         "kind",
         "gpuModelId",
     ]
