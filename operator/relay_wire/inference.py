@@ -353,6 +353,10 @@ class ModelList(SnakeReceived):
     data: ListOf[Model]
 
 
+_NAME = "[A-Za-z0-9][A-Za-z0-9._:@-]*"
+CatalogModel = Annotated[str, Field(min_length=1, max_length=200, pattern=rf"^{_NAME}(/{_NAME})*$")]
+"""A model of the catalog: names between slashes, none of them empty, `.` or `..`; the form is assumed."""
+
 BackendProvider = Literal["azure_openai", "bedrock", "vertex", "openai_compatible"]
 """Who runs a backend; the values are assumed, section 2 only says that there are four."""
 
