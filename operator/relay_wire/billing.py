@@ -33,7 +33,7 @@ class Balance(Received):
 
 
 class BillingBreakdownItem(Received):
-    """What one resource cost this month; its fields are assumed, since section 2 does not show them."""
+    """What one run of a resource cost this month; its fields are assumed, since section 2 does not show them."""
 
     resource_id: Lenient[str] = None
     kind: Lenient[str] = None

@@ -5,10 +5,21 @@ Unknown fields are accepted and kept, since a server behind a model may know mor
 """
 
 import re
+from collections.abc import Iterable
 from enum import StrEnum
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Discriminator, Field, JsonValue, Tag, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Discriminator,
+    Field,
+    JsonValue,
+    Tag,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 
 from relay_wire.base import (
     Identifier,
@@ -127,6 +138,25 @@ class ChatTool(Asked):
         return self
 
 
+class ChosenFunction(Asked):
+    """The name of a function."""
+
+    name: NonEmpty
+
+
+class FunctionChoice(Asked):
+    """The choice of one function, which the model shall call."""
+
+    type: Literal["function"]
+    function: ChosenFunction
+
+
+ToolChoice = Annotated[
+    Annotated[Literal["none", "auto", "required"], Tag("mode")] | Annotated[FunctionChoice, Tag("function")],
+    Discriminator(lambda value: "mode" if isinstance(value, str) else "function"),
+]
+
+
 class StreamOptions(Asked):
     """What a stream contains besides its content."""
 
@@ -165,7 +195,7 @@ class ChatRequest(Asked):
     stream: bool | None = None
     stream_options: StreamOptions | None = None
     tools: SentList[ChatTool] | None = None
-    tool_choice: str | dict[str, JsonValue] | None = None
+    tool_choice: ToolChoice | None = None
     response_format: ResponseFormat | None = None
     temperature: Annotated[float, Field(ge=0, le=2)] | None = None
     top_p: Annotated[float, Field(ge=0, le=1)] | None = None
@@ -177,8 +207,8 @@ class ChatRequest(Asked):
     function_call: JsonValue = None
     functions: JsonValue = None
     logit_bias: JsonValue = None
-    logprobs: JsonValue = None
-    top_logprobs: JsonValue = None
+    logprobs: bool | None = None
+    top_logprobs: Annotated[int, Field(ge=0, le=20)] | None = None
     metadata: JsonValue = None
     modalities: JsonValue = None
     moderation: JsonValue = None
@@ -194,12 +224,40 @@ class ChatRequest(Asked):
     verbosity: JsonValue = None
     web_search_options: JsonValue = None
 
+    @field_validator("tool_choice")
+    @classmethod
+    def _chosen_is_offered(cls, choice: ToolChoice | None, others: ValidationInfo) -> ToolChoice | None:
+        tools: list[ChatTool] = others.data.get("tools") or []
+        if choice == "required" and not tools:
+            raise ValueError("required needs tools")
+        if isinstance(choice, FunctionChoice):
+            _require_offered(choice.function.name, (tool.function.name for tool in tools if tool.function is not None))
+        return choice
+
+
+def _require_offered(name: str | None, offered: Iterable[object]) -> None:
+    if name not in offered:
+        raise ValueError("the chosen tool is not among the tools")
+
 
 class Message(Asked):
     """One message of the Messages family."""
 
     role: Literal["user", "assistant", "system"]
     content: Content
+
+
+class MessagesToolChoice(Asked):
+    """Whether the model shall call a tool: as it likes, any, none, or the one that is named."""
+
+    type: Literal["auto", "any", "none", "tool"]
+    name: NonEmpty | None = None
+
+    @model_validator(mode="after")
+    def _tool_is_named(self) -> "MessagesToolChoice":
+        if self.type == "tool" and self.name is None:
+            raise ValueError("a tool_choice of type tool needs its name")
+        return self
 
 
 class MessagesRequest(Asked):
@@ -215,7 +273,7 @@ class MessagesRequest(Asked):
     top_k: Annotated[int, Field(ge=0)] | None = None
     top_p: Annotated[float, Field(ge=0, le=1)] | None = None
     tools: SentList[dict[str, JsonValue]] | None = None
-    tool_choice: dict[str, JsonValue] | None = None
+    tool_choice: MessagesToolChoice | None = None
     cache_control: JsonValue = None
     container: JsonValue = None
     diagnostics: JsonValue = None
@@ -227,6 +285,16 @@ class MessagesRequest(Asked):
     thinking: JsonValue = None
     user_profile_id: JsonValue = None
     workspace_id: JsonValue = None
+
+    @field_validator("tool_choice")
+    @classmethod
+    def _chosen_is_offered(cls, choice: MessagesToolChoice | None, others: ValidationInfo) -> MessagesToolChoice | None:
+        tools: list[dict[str, JsonValue]] = others.data.get("tools") or []
+        if choice is not None and choice.type == "any" and not tools:
+            raise ValueError("any needs tools")
+        if choice is not None and choice.type == "tool":
+            _require_offered(choice.name, (tool.get("name") for tool in tools))
+        return choice
 
 
 class ChatUsage(SnakeReceived):
@@ -284,6 +352,10 @@ class ModelList(SnakeReceived):
     object: str
     data: ListOf[Model]
 
+
+_NAME = "[A-Za-z0-9][A-Za-z0-9._:@-]*"
+CatalogModel = Annotated[str, Field(min_length=1, max_length=200, pattern=rf"^{_NAME}(/{_NAME})*$")]
+"""A model of the catalog: names between slashes, none of them empty, `.` or `..`; the form is assumed."""
 
 BackendProvider = Literal["azure_openai", "bedrock", "vertex", "openai_compatible"]
 """Who runs a backend; the values are assumed, section 2 only says that there are four."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections import Counter
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -84,9 +85,13 @@ class Organization:
         return page
 
     async def billed(self) -> list[Json]:
-        """Returns what cost money this month according to the cloud's billing: `{resourceId, kind, name, ...}`."""
-        usage: list[Json] = (await self.call("GET", f"/v1/orgs/{self.id}/billing/usage"))["breakdown"]
-        return usage
+        """Returns what cost money this month according to the cloud's billing: `{resourceId, name, cents}` of each."""
+        runs: list[Json] = (await self.call("GET", f"/v1/orgs/{self.id}/billing/usage"))["breakdown"]
+        cents = Counter[str]()
+        for run in runs:
+            cents[run["resourceId"]] += run["cents"]
+        names = {run["resourceId"]: run["name"] for run in runs}
+        return [{"resourceId": one, "name": name, "cents": cents[one]} for one, name in names.items()]
 
 
 class Control:

@@ -10,6 +10,7 @@ from typing import Final, Self, cast
 import aiohttp
 import httpx2
 from mcp import Client
+from mcp.client.client import ConnectMode
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
 from mcp_types import CallToolResult, RequestParamsMeta, TextContent
@@ -75,10 +76,19 @@ class McpExecutor:
             opened = await self._stack.enter_async_context(session(self._tools))
             http = httpx2.AsyncClient(transport=_Transport(opened, self._note_failure), max_redirects=0, timeout=None)
             http = await self._stack.enter_async_context(http)
-            transport = streamable_http_client(self._tools.url, http_client=http)
-            self._client = await self._stack.enter_async_context(Client(transport))
+            try:
+                self._client = await self._begun(http, "legacy")
+            except (MCPError, ExceptionGroup) as error:
+                if self._failure is not None or not isinstance(_cause(error), MCPError):
+                    raise
+                self._client = await self._begun(http, "auto")  # the server may speak newer versions only
             self._client.session.validate_tool_result = _unread  # type: ignore[method-assign, assignment]
         return self._client
+
+    async def _begun(self, http: httpx2.AsyncClient, mode: ConnectMode) -> Client:
+        """A session; "legacy" begins with `initialize`, without which servers up to 2025-11-25 may hang up."""
+        transport = streamable_http_client(self._tools.url, http_client=http)
+        return await self._stack.enter_async_context(Client(transport, mode=mode))
 
     async def _results(self, client: Client, calls: Sequence[ToolCall]) -> list[str]:
         results: list[str] = []
@@ -191,7 +201,11 @@ def _text(result: CallToolResult) -> str:
     return json.dumps(result.structured_content)
 
 
-def _reason(error: BaseException) -> str:
+def _cause(error: BaseException) -> BaseException:
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
-    return f"{type(error).__name__} in the Model Context Protocol"
+    return error
+
+
+def _reason(error: BaseException) -> str:
+    return f"{type(_cause(error)).__name__} in the Model Context Protocol"

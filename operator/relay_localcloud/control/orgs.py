@@ -77,7 +77,7 @@ class SignIn(ControlRequest):
 @router.post("/orgs", summary="Make a fresh organization")
 def create_organization(body: ControlBody[FreshOrganization], tx: Tx) -> Answer:
     """Answers `{organizationId, apiKey, userSessionToken, userId}`."""
-    scopes = SCOPES if body.scopes is None else tuple(body.scopes)
+    scopes = SCOPES if body.scopes is None else tuple(dict.fromkeys(body.scopes))
     unknown = sorted(set(scopes) - set(SCOPES))
     if unknown:
         raise ApiError(400, f"scopes: there is no scope {unknown[0]!r}; there are {', '.join(SCOPES)}.")

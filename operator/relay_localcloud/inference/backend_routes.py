@@ -6,8 +6,6 @@ engine and the organization's published deployments are listed with them, under 
 
 from typing import Annotated, Final
 
-from pydantic import Field
-
 from relay_localcloud.cloud import CurrentCloud
 from relay_localcloud.http.arguments import Path
 from relay_localcloud.http.bodies import Body
@@ -27,12 +25,11 @@ from relay_localcloud.quotas import quotas
 from relay_localcloud.serving import traffic
 from relay_localcloud.serving.traffic import Published
 from relay_wire.base import Page
-from relay_wire.inference import Backend, BackendCreate, BackendUpdate
+from relay_wire.inference import Backend, BackendCreate, BackendUpdate, CatalogModel
 
 router = Router("Inference catalog")
 
-ModelId = Annotated[str, Path("modelId"), Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._:@-]{0,199}$")]
-
+ModelId = Annotated[CatalogModel, Path("modelId")]
 
 _AFTER_SERVERS: Final = 10**15
 """Below the places of all deployments, and above those of all servers."""

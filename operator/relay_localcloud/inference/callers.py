@@ -33,6 +33,7 @@ from relay_localcloud.inference.funds import require_funds
 from relay_localcloud.kernel.store import Tx
 
 SCOPE: Final = "inference"
+_PREFIXES: Final = (KEY_PREFIX, LEGACY_KEY_PREFIX)
 
 _REFUSALS: Final[Mapping[str, Row]] = {
     "invalid": INVALID_API_KEY,
@@ -42,16 +43,16 @@ _REFUSALS: Final[Mapping[str, Row]] = {
 
 
 def credential(headers: Headers) -> str:
-    """The API key of a request: the bearer token, else `x-api-key`. InferenceError 401."""
+    """The API key of a request: the bearer token if it may be a key, else `x-api-key`. InferenceError 401."""
     scheme, _, token = headers.get("authorization", "").partition(" ")
     bearer = token.strip() if scheme.lower() == "bearer" else ""
-    key = bearer or headers.get("x-api-key", "").strip()
+    key = bearer if bearer.startswith(_PREFIXES) else headers.get("x-api-key", "").strip() or bearer
     if not key:
         raise InferenceError(
             *MISSING_API_KEY,
             "Send an API key in a header: Authorization: Bearer <API key>, or x-api-key: <API key>.",
         )
-    if not key.startswith((KEY_PREFIX, LEGACY_KEY_PREFIX)):
+    if not key.startswith(_PREFIXES):
         raise InferenceError(*INVALID_API_KEY, "This is not an API key.")
     return key
 

@@ -11,7 +11,7 @@ from relay_localcloud.inference.dialects import Json, data_event, strings, text_
 from relay_localcloud.inference.engine import Finish, Prompt, Turn, pieces
 from relay_localcloud.inference.frames import DONE, Frame, Part, Source
 from relay_localcloud.inference.upstreams import cut, parsed_event
-from relay_wire.inference import ChatRequest, Family
+from relay_wire.inference import ChatRequest, Family, FunctionChoice
 
 FINISH_REASONS: Final[Mapping[Finish, str]] = {
     Finish.STOP: "stop",
@@ -123,8 +123,8 @@ def _offered(request: ChatRequest) -> str | None:
     match request.tool_choice:
         case "none":
             return None
-        case {"function": {"name": str(chosen)}} if chosen in names:
-            return chosen
+        case FunctionChoice(function=chosen):
+            return chosen.name
         case _:
             return next(iter(names), None)
 

@@ -117,6 +117,10 @@ class Upstreams:
                     event, data, size = "\n".join(data), [], 0
                     await _require_few_values(event.encode())
                     yield event
+            event = "\n".join(data)
+            await _require_few_values(event.encode())
+            if event == "[DONE]" or _parsed_or_none(event) is not None:  # only its blank line is missing
+                yield event
 
     @asynccontextmanager
     async def _posted(self, server: Server, family: Family, body: bytes) -> AsyncIterator["aiohttp.ClientResponse"]:
@@ -219,6 +223,8 @@ async def _lines(response: "aiohttp.ClientResponse") -> AsyncIterator[str]:
             yield rest.rstrip(b"\r").decode(errors="replace")
             rest = bytearray(line)
         _require_small(len(rest))
+    if rest:
+        yield rest.rstrip(b"\r").decode(errors="replace")
 
 
 def _require_small(event_bytes: int) -> None:
@@ -241,7 +247,7 @@ def _parsed(raw: bytes | str) -> JsonValue:
     return document
 
 
-def _parsed_or_none(raw: bytes) -> JsonValue:
+def _parsed_or_none(raw: bytes | str) -> JsonValue:
     try:
         return _parsed(raw)
     except InferenceError:

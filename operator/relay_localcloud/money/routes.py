@@ -60,7 +60,10 @@ def get_balance(_: BillingReader, organization_id: OrganizationId, tx: Tx) -> An
     "/v1/orgs/{orgId}/billing/usage", response_model=CurrentUsage, summary="Usage of the month", openapi_extra=ASSUMED
 )
 def get_usage(_: BillingReader, organization_id: OrganizationId, tx: Tx) -> Answer:
-    """Month to date; the cents of the breakdown, of at most 5,000 runs and the rest in one, sum up to `usageCents`."""
+    """Month to date; the breakdown has a line for each of at most 5,000 runs, and one for the rest.
+
+    Their cents sum up to `usageCents`.
+    """
     account = billing.account(tx, organization_id)
     meter = account.meter
     lines = usage.used_since(tx, organization_id, meter.month_start, meter.read_at)

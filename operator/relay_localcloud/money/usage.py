@@ -1,7 +1,6 @@
-"""Usage by resource and by day."""
+"""Usage by run and by day."""
 
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import reduce
 from operator import add
 from typing import Final
@@ -15,12 +14,12 @@ from relay_localcloud.money.days import Total
 from relay_localcloud.money.ledger import USAGE, UsageRecord, usage_records
 
 MOST_RUNS: Final = 5_000
-"""How many runs of a month are shown by resource: current ones, then those that ended last (assumed)."""
+"""How many runs of a month are shown: current ones, then those that ended last (assumed)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Used:
-    """What one resource used in a period; without a resource, all that is not shown by resource."""
+    """What one run of a resource used in a period; without a resource, all runs that are not shown."""
 
     resource_id: str | None
     kind: str | None
@@ -44,9 +43,10 @@ class Day:
 
 
 def used_since(tx: Tx, organization_id: str, midnight: int, until: int) -> list[Used]:
-    """What each resource used from `midnight` to `until`, which is now, the oldest first; the last one is the rest."""
+    """What each run used from `midnight` to `until`, which is now, the oldest first; the last one is the rest."""
     total = reduce(add, days.totals(tx, organization_id, midnight, until), Total(0, 0))
-    shown = _by_resource(latest(tx, organization_id, midnight), midnight, until)
+    runs = sorted(latest(tx, organization_id, midnight), key=lambda run: run.sequence)
+    shown = [_used(run, midnight, until) for run in runs]
     rest = reduce(lambda left, used: left - used.total, shown, total)
     return shown if rest == Total(0, 0) else [*shown, Used(None, None, "Earlier runs", None, rest)]
 
@@ -77,10 +77,6 @@ def latest(tx: Tx, organization_id: str, since: int) -> list[UsageRecord]:
     return found
 
 
-def _by_resource(runs: Iterable[UsageRecord], since: int, until: int) -> list[Used]:
-    used: dict[str, Used] = {}
-    for run in sorted(runs, key=lambda run: run.sequence):
-        ran = (until if run.ended_at is None else run.ended_at) - max(run.started_at, since)
-        before = used.get(run.resource_id) or Used(run.resource_id, run.kind, run.name, run.gpu_model_id, Total(0, 0))
-        used[run.resource_id] = replace(before, total=before.total + Total(ran, ran * run.rate_cents))
-    return list(used.values())
+def _used(run: UsageRecord, since: int, until: int) -> Used:
+    ran = (until if run.ended_at is None else run.ended_at) - max(run.started_at, since)
+    return Used(run.resource_id, run.kind, run.name, run.gpu_model_id, Total(ran, ran * run.rate_cents))

@@ -1,7 +1,7 @@
 """InferenceBackend: a server that answers for a model of the catalog (section 2, "Inference catalog backend")."""
 
 from enum import StrEnum
-from typing import Annotated, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 from pydantic import Field
 
@@ -10,6 +10,7 @@ from relay_operator.api.meta import Resource, Time
 from relay_operator.api.references import SecretKeyRef
 from relay_operator.api.schema import as_set, never_changed, rules
 from relay_operator.api.workload import NEVER_STOPPED, SAME_ACCOUNT, ManagedSpec, PartStatus
+from relay_wire.inference import CatalogModel
 
 _MOST = 2**31 - 1
 _SAME_MODEL = never_changed("modelId", ", since a backend stands behind one model: create another object")
@@ -17,10 +18,6 @@ _KEY_IS_SENT = (
     "!has(self.apiKeySecretRef) || (has(self.auth) && self.auth == 'api_key')",
     "only auth: api_key sends apiKeySecretRef: set auth: api_key, or leave apiKeySecretRef out",
 )
-CatalogModel: TypeAlias = Annotated[
-    str, Field(min_length=1, max_length=200, pattern=r"^[A-Za-z0-9][A-Za-z0-9._:@-]{0,199}$")
-]
-"""A model of the catalog; the form is assumed."""
 
 
 class Provider(StrEnum):

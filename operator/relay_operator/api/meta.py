@@ -207,8 +207,8 @@ class CreateIntent(Model):
     )  # kind/name of the account whose key sends it, as an AccountRef has them
     identity: Identity | None = None  # absent in intents of the first release
     part_of: str = Field(
-        default="", pattern=rf"^({RESOURCE_ID.pattern})?$"
-    )  # the cloud id of the whole, if the resource is part of one
+        default="", max_length=253, pattern=rf"^({RESOURCE_ID.pattern}(/{RESOURCE_ID.pattern})*)?$"
+    )  # the cloud id of the whole, if the resource is part of one; that of a model may have slashes
     reserved: Reservation | None = None  # by the create, or by a later start or scale-up
     env_digest: str | None = Field(default=None, max_length=64)  # as in status; absent in older intents
     answered: str = Field(

@@ -6,11 +6,12 @@ from typing import Annotated, Literal, TypeAlias
 from pydantic import Field
 
 from relay_operator.api.definition import AGE, ID, READY, REASON, Column, Scale, definition_of
-from relay_operator.api.inferencebackend import CatalogModel, NativeFamily
+from relay_operator.api.inferencebackend import NativeFamily
 from relay_operator.api.meta import Model, Resource
 from relay_operator.api.parts import EnvVar, ReplicaGpu
 from relay_operator.api.schema import as_set, atomic, field_rules, map_by, rules
 from relay_operator.api.workload import NEVER_STOPPED, SAME_ACCOUNT, PricedSpec, PricedStatus
+from relay_wire.inference import CatalogModel
 
 MAX_REPLICAS = 1000
 SHOWN_MEMBERS = 32

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 import pytest
 
@@ -39,14 +40,16 @@ def _secret(value: str = CANARY) -> Manifest:
     return {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "upstream"}, "stringData": {"key": value}}
 
 
-async def _call(workspace: Workspace, method: str, cloud_id: str = "", body: Json | None = None) -> Json:
-    path = f"/v1/inference/models/llama/backends{cloud_id and '/'}{cloud_id}"
+async def _call(
+    workspace: Workspace, method: str, cloud_id: str = "", body: Json | None = None, *, model: str = "llama"
+) -> Json:
+    path = f"/v1/inference/models/{quote(model, safe='')}/backends{cloud_id and '/'}{cloud_id}"
     answer: Json = await workspace.organization.call(method, path, body)
     return answer
 
 
-async def _rows(workspace: Workspace) -> list[Json]:
-    items: list[Json] = (await _call(workspace, "GET"))["items"]
+async def _rows(workspace: Workspace, *, model: str = "llama") -> list[Json]:
+    items: list[Json] = (await _call(workspace, "GET", model=model))["items"]
     return items
 
 
@@ -58,24 +61,27 @@ def _has(**shown: object) -> Callable[[Manifest | None], bool]:
     return lambda item: all((item or {})["status"].get(name) == value for name, value in shown.items())
 
 
-async def test_a_backend_is_made_with_its_key_changed_in_place_and_deleted(brisk_workspace: Workspace) -> None:
+@pytest.mark.parametrize("model", ["llama", "meta-llama/Llama-3"])
+async def test_a_backend_is_made_with_its_key_changed_in_place_and_deleted(
+    brisk_workspace: Workspace, model: str
+) -> None:
     workspace = brisk_workspace
-    await workspace.apply(_backend(**KEYED))
+    await workspace.apply(_backend(modelId=model, **KEYED))
     waiting = await workspace.becomes(KIND, "eu", lambda item: condition(item, "Ready").get("reason") == "EnvMissing")
     assert "id" not in waiting["status"]
     await workspace.apply(_secret())
     status = (await workspace.becomes(KIND, "eu"))["status"]
-    (row,) = await _rows(workspace)
-    assert (row["id"], row["modelId"], status["partOf"]) == (status["id"], "llama", "llama")
+    (row,) = await _rows(workspace, model=model)
+    assert (row["id"], row["modelId"], status["partOf"]) == (status["id"], model, model)
     assert (status["auth"], status["transport"], status["weight"]) == ("api_key", "direct", 0)
     assert row["auth"] == "api_key"
-    await workspace.apply(_backend(**KEYED, weight=3, endpoint="https://other.example/v1"))
+    await workspace.apply(_backend(modelId=model, **KEYED, weight=3, endpoint="https://other.example/v1"))
     await workspace.becomes(KIND, "eu", _has(weight=3, endpoint="https://other.example/v1"))
-    await _call(workspace, "PATCH", status["id"], {"weight": 9})
+    await _call(workspace, "PATCH", status["id"], {"weight": 9}, model=model)
     await eventually(
         lambda: count(workspace, UPDATE), lambda updates: updates == 3, what="the operator changes it back"
     )
-    (row,) = await _rows(workspace)
+    (row,) = await _rows(workspace, model=model)
     assert row["weight"] == 3
     await workspace.apply(_secret("another"))
     await workspace.becomes(KIND, "eu", lambda item: condition(item, "EnvOutdated").get("status") == "True")

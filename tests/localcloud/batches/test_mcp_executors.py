@@ -55,6 +55,32 @@ async def test_an_mcp_server_of_an_earlier_version(organization: Organization, e
     assert (call["params"]["name"], call["params"]["arguments"]) == ("look", {"round": 1})
 
 
+async def test_an_mcp_server_that_hangs_up_on_newer_methods(organization: Organization, executor: HttpExecutor) -> None:
+    def respond(body: Any) -> Any:
+        answer = legacy_mcp(body)
+        return None if isinstance(answer, dict) and "error" in answer else answer
+
+    executor.respond = respond
+    body, _ = await answered(organization, with_tools(executor.url, type="mcp"))
+    assert body["choices"][0]["message"]["content"] == "all\ndone"
+
+
+async def test_an_mcp_server_of_a_newer_version_alone(organization: Organization, executor: HttpExecutor) -> None:
+    def respond(body: Any) -> Any:
+        if body["method"] == "initialize":
+            return {"jsonrpc": "2.0", "id": body["id"], "error": {"code": -32601, "message": "Method not found"}}
+        known: dict[str, dict[str, Any]] = {
+            "server/discover": {"supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}}},
+            "tools/call": {"content": [{"type": "text", "text": "all done"}]},
+        }
+        return {"jsonrpc": "2.0", "id": body["id"], "result": known[body["method"]] | {"resultType": "complete"}}
+
+    executor.respond = respond
+    body, _ = await answered(organization, with_tools(executor.url, type="mcp"))
+    assert body["choices"][0]["message"]["content"] == "all done"
+    assert [received["method"] for _, received in executor.received] == ["initialize", "server/discover", "tools/call"]
+
+
 async def test_what_an_mcp_server_says_of_its_results_is_not_followed(
     organization: Organization, executor: HttpExecutor
 ) -> None:

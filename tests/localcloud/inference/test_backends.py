@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 
 from tests.localcloud.support.deployments import BACKENDS
+from tests.localcloud.support.inference import CHAT, chat, ok
+from tests.localcloud.support.modelserver import ModelServer
 from tests.localcloud.support.server import UNSENT, Organization
 
 
@@ -165,7 +167,24 @@ async def test_a_bad_field_is_400(organization: Organization, field: str, value:
     assert answer.body["error"].startswith(field)
 
 
-@pytest.mark.parametrize("model", ["%00", "a%20b", "-x", "x" * 201])
+async def test_a_model_id_may_have_slashes(organization: Organization) -> None:
+    model, quoted = "meta-llama/Llama-3", "meta-llama%2FLlama-3"
+    async with ModelServer() as behind:
+        made = await add(organization, behind.url, quoted)
+        assert made["modelId"] == model
+        path = BACKENDS.format(model=quoted)
+        assert await organization.ok("GET", path) == {"items": [made]}
+        assert (await organization.ok("PATCH", f"{path}/{made['id']}", {"weight": 1}))["weight"] == 1
+        assert (await ok(organization, "GET", f"/v1/models/{quoted}"))["id"] == model
+        assert model in [each["id"] for each in (await ok(organization, "GET", "/v1/models"))["data"]]
+        assert (await ok(organization, "POST", CHAT, chat("x", model)))["model"] == model
+    assert (await organization.call("DELETE", f"{path}/{made['id']}")).status == 204
+
+
+_BAD_PATHS = ["%2Fa", "a%2F", "a%2F%2Fb", "a%2F.", "a%2F..", "a%2F..%2Fb", "%2E%2E%2Fa", "%2F"]
+
+
+@pytest.mark.parametrize("model", ["%00", "a%20b", "-x", "x" * 201, "x%2F" * 67, *_BAD_PATHS])
 async def test_a_bad_model_id_is_400(organization: Organization, model: str) -> None:
     answer = await organization.call("GET", BACKENDS.format(model=model))
     assert answer.refusal == (400, "invalid_request")

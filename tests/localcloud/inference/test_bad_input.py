@@ -80,7 +80,13 @@ BAD_CHAT_FIELDS: dict[str, Any] = {
     "stop": [1, [1], {}, ["x"] * 5],
     "stream_options": [1, {"include_usage": "yes"}],
     "tools": [{}, [1], [{"type": "function"}], [{"type": "function", "function": {}}], [{"function": {"name": "f"}}]],
-    "tool_choice": [1, []],
+    "tool_choice": [
+        *(1, [], {}, "", "any", "required", {"type": "function"}, {"type": "auto"}),
+        *({"type": "function", "function": {"name": name}} for name in ("f", "", None)),
+        {"function": {"name": "f"}},
+    ],
+    "logprobs": ["true", 1, []],
+    "top_logprobs": [-1, 21, "1", 1.0, True],
     "response_format": [
         "json_object",
         {},
@@ -105,7 +111,10 @@ BAD_MESSAGES_FIELDS: dict[str, Any] = {
     "stop_sequences": ["x", [1], ["x"] * 17],
     "top_k": [-1, 0.5],
     "tools": [{}, [1]],
-    "tool_choice": ["auto", []],
+    "tool_choice": [
+        *("auto", [], {}, {"type": "any"}, {"type": "required"}, {"type": "tool"}),
+        *({"type": "tool", "name": name} for name in ("f", "", None)),
+    ],
 }
 
 
@@ -145,6 +154,35 @@ async def test_a_bad_field_is_400_and_named(organization: Organization, path: st
     answer = await call(organization, "POST", path, body)
     assert refusal(answer, path) == (400, "invalid_request_error", None)
     assert answer.body["error"]["message"].startswith(field)
+
+
+async def test_a_tool_that_is_not_offered_cannot_be_chosen(organization: Organization) -> None:
+    chosen = {"type": "function", "function": {"name": "f"}}
+    tools: list[dict[str, Any]] = [{"type": "function", "function": {"name": "g"}}, {"type": "custom"}]
+    asked = [(CHAT, chat("x", tools=tools, tool_choice=chosen))]
+    asked += [(CHAT, chat("x", tools=tools[:0], tool_choice="required"))]
+    asked += [(MESSAGES, message("x", tools=[{"name": "g"}, {}], tool_choice={"type": "tool", "name": "f"}))]
+    for path, body in asked:
+        answer = await call(organization, "POST", path, body)
+        assert refusal(answer, path) == (400, "invalid_request_error", None)
+        assert answer.body["error"]["message"].startswith("tool_choice")
+
+
+TOOLS = [{"type": "function", "function": {"name": "f"}}]
+CHOICES: list[tuple[str, dict[str, Any]]] = [
+    *((CHAT, {"tool_choice": choice}) for choice in ("none", "auto")),
+    *((CHAT, {"tools": TOOLS, "tool_choice": choice}) for choice in ("required", "auto", TOOLS[0], None)),
+    *((MESSAGES, {"tool_choice": {"type": kind}}) for kind in ("auto", "none")),
+    *((MESSAGES, {"tools": [{"name": "f"}], "tool_choice": {"type": kind, "name": "f"}}) for kind in ("any", "tool")),
+    (MESSAGES, {"tool_choice": None}),
+    *((CHAT, {"logprobs": bool(most), "top_logprobs": most}) for most in (0, 20)),
+    (CHAT, {"logprobs": None, "top_logprobs": None}),
+]
+
+
+@pytest.mark.parametrize(("path", "more"), CHOICES)
+async def test_what_may_be_chosen_is_taken(organization: Organization, path: str, more: dict[str, Any]) -> None:
+    assert (await call(organization, "POST", path, (chat if path == CHAT else message)("x", **more))).status == 200
 
 
 @pytest.mark.parametrize("less", [1, 0])

@@ -177,6 +177,7 @@ async def test_a_key_may_be_sent_as_x_api_key_or_as_bearer_token(organization: O
         {"authorization": f"bearer  {organization.api_key}"},
         {"Authorization": "Basic eDp5", "x-api-key": organization.api_key},
         {"Authorization": f"Bearer {organization.api_key}", "x-api-key": "or_wrong"},
+        {"Authorization": "Bearer unused", "x-api-key": organization.api_key},
     ):
         assert (await call(organization, "POST", CHAT, chat("x"), headers=headers)).status == 200, headers
 

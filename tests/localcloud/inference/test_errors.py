@@ -70,6 +70,8 @@ async def test_a_bad_body_is_400_without_a_code(organization: Organization, path
         ({"Authorization": "Bearer sk-something"}, "invalid_api_key"),
         ({"Authorization": "Bearer \u00fc"}, "invalid_api_key"),
         ({"x-api-key": "vl_wrong"}, "invalid_api_key"),
+        ({"Authorization": "Bearer unused", "x-api-key": "unused"}, "invalid_api_key"),
+        ({"Authorization": "Bearer unused", "x-api-key": ""}, "invalid_api_key"),
     ],
 )
 async def test_a_missing_or_invalid_key_is_401(

@@ -328,6 +328,27 @@ async def test_a_stream_that_its_server_cuts_ends_with_an_error_frame_and_is_not
     assert (await balance(organization))["balanceCents"] == 100_000
 
 
+@pytest.mark.parametrize("ending", [b"", b"\n", b"\r", b"\r\n"])
+@pytest.mark.parametrize("path", [CHAT, MESSAGES])
+async def test_a_stream_may_end_without_a_blank_line(
+    organization: Organization, server_behind: ModelServer, path: str, ending: bytes
+) -> None:
+    last = b"[DONE]" if path == CHAT else b'{"type":"message_stop"}'
+    server_behind.body, server_behind.content_type = b"data: " + last + ending, "text/event-stream"
+    answer = await call(organization, "POST", path, body_of(path, "x", stream=True))
+    assert answer.raw.endswith(b"data: " + last + b"\n\n")
+    assert b"error" not in answer.raw
+
+
+@pytest.mark.parametrize("raw", [b'data: {"choices"', b"data: [DONE"])
+async def test_a_stream_that_ends_within_an_event_is_cut(
+    organization: Organization, server_behind: ModelServer, raw: bytes
+) -> None:
+    server_behind.body, server_behind.content_type = raw, "text/event-stream"
+    answer = await call(organization, "POST", CHAT, body_of(CHAT, "x", stream=True))
+    assert b"broke off" in answer.raw
+
+
 @pytest.mark.parametrize(
     "raw", [b"", b"data: {}", b"data: 1\n\n", b"data: {\n\n", b'data: {"choices": 5}\n\ndata: [DON\n\n', b"\xff\n\n"]
 )

@@ -9,6 +9,7 @@ import json
 import shutil
 import sqlite3
 from contextlib import closing
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -83,5 +84,8 @@ def _bare(answer: Any) -> Any:
     """The answer without what is new, depends on the ports of its server, or on this very read."""
     unlike = AT_THE_URL | SINCE | BY_THE_SECOND | {"lastUsedAt"}
     if isinstance(answer, dict):
-        return {name: _bare(value) for name, value in answer.items() if name not in unlike}
+        kept = {name: _bare(value) for name, value in answer.items() if name not in unlike}
+        if "breakdown" in kept:  # that release had a line for each resource, not for each run
+            kept["breakdown"] = [line for line, _ in groupby(kept["breakdown"])]
+        return kept
     return [_bare(item) for item in answer] if isinstance(answer, list) else answer

@@ -180,8 +180,9 @@ async def test_forty_stints_cost_what_they_ran_together(server: Server, microsec
     ran = 40 * microseconds
     assert await spent(organization) == pod["pricePerHourCents"] * ran // accrual.UNITS_PER_CENT
     used = await usage(organization)
-    assert used["usageHours"] == used["breakdown"][0]["hours"] == ran / (HOUR * SECOND)
-    assert used["usageCents"] == used["breakdown"][0]["cents"] == await spent(organization)
+    assert used["usageHours"] == ran / (HOUR * SECOND)
+    assert [line["hours"] for line in used["breakdown"]] == [microseconds / (HOUR * SECOND)] * 40
+    assert used["usageCents"] == sum(line["cents"] for line in used["breakdown"]) == await spent(organization)
 
 
 @pytest.mark.usefixtures("early_in_a_month")
@@ -195,7 +196,7 @@ async def test_balance_is_available_plus_accrued(organization: Organization) -> 
     assert shown["balanceCents"] == sum(item["amountCents"] for item in shown["transactions"])
 
 
-async def test_usage_has_one_line_a_resource_that_sums_up(start_server: StartServer) -> None:
+async def test_usage_has_one_line_a_run_and_sums_up(start_server: StartServer) -> None:
     server = start_server("--ephemeral", "--clock", "frozen")
     await server.ok("POST", "/clock", {"set": "2030-06-10T00:00:00Z"})
     organization = await server.organization()
@@ -221,6 +222,14 @@ async def test_usage_has_one_line_a_resource_that_sums_up(start_server: StartSer
         "cents": 498 * 1002 // HOUR,
     }
     assert lines[cpu["id"]]["gpuModelId"] is None
+    await act(organization, pod_id, "stop")
+    await server.advance(UNTIL_RUNNING)
+    await act(organization, pod_id, "restart")
+    await server.advance(UNTIL_RUNNING)
+    await server.advance(500)
+    shown = await usage(organization)
+    assert [line["hours"] for line in shown["breakdown"] if line["resourceId"] == pod_id] == [1002 / HOUR, 500 / HOUR]
+    assert sum(line["cents"] for line in shown["breakdown"]) == shown["usageCents"]
 
 
 async def test_the_runway_is_null_when_nothing_burns(organization: Organization) -> None:

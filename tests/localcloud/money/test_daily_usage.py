@@ -87,7 +87,7 @@ def test_days_are_what_the_stints_on_them_cost(ran: Stints, until: int, days: in
 
 
 @given(stints(10**10), st.integers(60, 80).map(lambda day: day * DAY + 5), st.integers(1, 7))
-def test_what_a_resource_used_is_exact_at_any_rate(ran: Stints, until: int, most_runs: int) -> None:
+def test_what_a_run_used_is_exact_at_any_rate(ran: Stints, until: int, most_runs: int) -> None:
     with pytest.MonkeyPatch.context() as patched, played(ran, until + START) as tx:
         patched.setattr(usage, "MOST_RUNS", most_runs)
         since = accrual.month_start(tx.now)
@@ -106,8 +106,8 @@ def test_what_is_read_does_not_grow_with_the_runs(monkeypatch: pytest.MonkeyPatc
     for count in (100, 1_000):
         ran = [(0, 80 * DAY, 7), *((5 * SECOND * number, SECOND, 100) for number in range(count))]
         with played(ran, START + 20 * DAY) as tx:
-            by_resource = steps(tx, lambda: usage.used_since(tx, "org", START, START + 20 * DAY))
-            took.append((by_resource, steps(tx, lambda: usage.by_day(tx, "org", 20, START + 20 * DAY))))
+            by_run = steps(tx, lambda: usage.used_since(tx, "org", START, START + 20 * DAY))
+            took.append((by_run, steps(tx, lambda: usage.by_day(tx, "org", 20, START + 20 * DAY))))
             used = usage.used_since(tx, "org", START, tx.now)
         assert [each.resource_id for each in used] == ["0", *map(str, range(count - 18, count + 1)), None]
         assert used[-1].total == Total((count - 19) * SECOND, (count - 19) * SECOND * 100)

@@ -176,6 +176,16 @@ async def test_one_below_and_at_a_quota_is_made_and_one_above_is_refused(organiz
     assert (await MAKES[name](organization, 4)).status == 200
 
 
+async def test_there_is_room_for_more_webhooks_than_a_page_shows(organization: Organization) -> None:
+    """With the default limits."""
+    for number in range(201):
+        assert (await MAKES["webhooks"](organization, number)).status == 200
+    path = "/v1/orgs/{org}/webhooks?limit=200"
+    shown = await organization.ok("GET", path)
+    rest = await organization.ok("GET", f"{path}&cursor={shown['nextCursor']}")
+    assert (len(shown["items"]), len(rest["items"])) == (200, 1)
+
+
 @pytest.mark.parametrize(
     ("path", "body", "size"),
     [("/v1/pods", POD, "volumeGb"), ("/v1/orgs/{org}/vms/create", {"name": "vm"}, "diskSizeGb")],

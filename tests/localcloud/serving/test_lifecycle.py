@@ -175,16 +175,15 @@ async def test_a_deployment_is_billed_per_replica_and_second(organization: Organ
     await organization.server.advance(HOUR)
     shown = await usage(organization)
     assert shown["burnPerHourCents"] == 4 * H100_CENTS
-    assert shown["breakdown"] == [
-        {
-            "resourceId": made["id"],
-            "kind": "deployment",
-            "name": "echo",
-            "gpuModelId": "h100",
-            "hours": 2,
-            "cents": 4 * H100_CENTS,
-        }
-    ]
+    replica = {
+        "resourceId": made["id"],
+        "kind": "deployment",
+        "name": "echo",
+        "gpuModelId": "h100",
+        "hours": 1,
+        "cents": 2 * H100_CENTS,
+    }
+    assert shown["breakdown"] == [replica] * 2
     assert await spent(organization) == 4 * H100_CENTS
 
 

@@ -29,7 +29,7 @@ class HttpExecutor(Listener):
 
     path = "/tools"
     respond: Callable[[Any], Any] = results
-    """Makes the answer from the parsed body: JSON, or a response."""
+    """Makes the answer from the parsed body: JSON, or a response; None hangs up."""
     received: list[tuple[dict[str, str], Any]] = field(default_factory=list)
     called: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -41,6 +41,8 @@ class HttpExecutor(Listener):
         if self.hang is not None:
             await self.hang.wait()
         answer = self.respond(body)
+        if answer is None and request.transport is not None:
+            request.transport.abort()
         return answer if isinstance(answer, web.StreamResponse) else web.json_response(answer)
 
 

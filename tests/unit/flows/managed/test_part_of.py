@@ -266,8 +266,9 @@ async def test_one_whose_spec_cannot_be_read_is_ended_where_it_is(parts: World, 
     assert bool(parts.pods.live) == (is_shared and created)
 
 
-@pytest.mark.parametrize("odd", ["..", "vm-1/snapshots", "../../orgs", "a b", "x" * 254])
+@pytest.mark.parametrize("odd", ["..", "vm-1/", "/vm-1", "vm-1//x", "vm-1/../x", "../../orgs", "a b", "x" * 254])
 def test_an_intent_that_names_no_id_cannot_be_read(odd: str) -> None:
     text = '{"token":"t","name":"n","attempt":1,"specHash":"","startedAt":"2026-03-01T12:00:00Z","partOf":%s}'
     assert isinstance(CreateIntent.parse(text % json.dumps(odd)), MalformedIntent)
-    assert isinstance(CreateIntent.parse(text % '"vm-1"'), CreateIntent)
+    for one in ('"vm-1"', '"meta-llama/Llama-3"'):
+        assert isinstance(CreateIntent.parse(text % one), CreateIntent)
