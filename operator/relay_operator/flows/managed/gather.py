@@ -444,7 +444,7 @@ def _ahead(obj: Resource[SpecT, StatusT], seen: Seen, step: _Step, gate: Gate, *
     """What budgets are asked about."""
     lives = predicates.demand(obj) is Demand.EXIST
     starts = not sent and _grows(step, gate)
-    anew = lives and (_anew(obj, seen, step) if obj.metadata.plan_only else _ends_first(obj, seen, step))
+    anew = _ends_first(obj, seen, step) or (lives and obj.metadata.plan_only and _anew(obj, seen, step))
     pays = lives and (creates or starts) and not anew
     again = lives and (seen is Seen.ABSENT or (seen is Seen.NOTHING and gate is Gate.ACCOUNT_UNFIT))
     return Ahead(pays, again, anew, step.change.name if step.change is not None else "", step.beside)
@@ -462,7 +462,8 @@ def _grows(step: _Step, gate: Gate) -> bool:
 def _ends_first(obj: Resource[SpecT, StatusT], seen: Seen, step: _Step) -> bool:
     """Whether what exists is ended now so that another can take its place."""
     replaces = step.difference is Difference.REPLACEABLE or step.recovery is Recovery.RECREATE
-    return seen in THERE and replaces and not step.held_back and not obj.status.replacing
+    begins = replaces and not step.held_back and not obj.status.replacing
+    return seen in THERE and begins and predicates.demand(obj) is Demand.EXIST
 
 
 def _anew(obj: Resource[SpecT, StatusT], seen: Seen, step: _Step) -> bool:
