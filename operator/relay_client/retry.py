@@ -60,7 +60,7 @@ def retry_after(value: str | None, wall_now: float) -> float | None:
 
 
 def http_date(text: str) -> datetime | None:
-    """The time in a header, which is in UTC unless it names a zone; None if it is no date."""
+    """The time in a header, in UTC unless the header names a zone; None if it is not a date."""
     try:
         moment = parsedate_to_datetime(text)
     except (ValueError, OverflowError):

@@ -51,16 +51,19 @@ class FormerLooker(Generic[SpecT, StatusT, ObsT]):
         difference: Difference,
     ) -> FormerSight[ObsT]:
         """What to do about former resources, one at a time."""
-        old = serving(obj.status)
-        in_service = standing(self.looker.resource, obj, sight.observed, difference, turn.now)
         if not former(obj.status):
             memory.formers_missing = ("", 0.0)
             return FormerSight(Former.NONE)
-        if in_service is None or old is None:
-            return await self._out_of_service(turn, obj, account, memory, sight)
-        if in_service is Former.RELIEVED or sight.seen is Seen.BLIND:
-            return FormerSight(in_service)
-        return await self._in_service(turn, obj, account, memory, old, in_service)
+        old, stands = serving(obj.status), standing(self.looker.resource, obj, sight.observed, difference, turn.now)
+        try:
+            if stands is None or old is None:
+                return await self._out_of_service(turn, obj, account, memory, sight)
+            if stands is Former.RELIEVED or sight.seen is Seen.BLIND:
+                return FormerSight(stands)
+            return await self._in_service(turn, obj, account, memory, old, stands)
+        except CloudError as error:
+            self.accounts.failed(account, error)
+            return FormerSight(Former.KEPT if stands is None else stands)
 
     async def _in_service(
         self,
@@ -71,23 +74,30 @@ class FormerLooker(Generic[SpecT, StatusT, ObsT]):
         old: FormerResource,
         stands: Former,
     ) -> FormerSight[ObsT]:
-        """The old resource, which may be gone before the new one has its place."""
-        looker = self.looker
-        try:
-            observed = await looker.resource.observe(account.cloud, old.id, obj.status, Look.EXACT)
-            strange = looker.strange(obj, old.id, name_of(old), observed, account)
-        except NotFound:
+        """The old resource, which may be gone before the new one has its place. Raises CloudError."""
+        found = await self._found(obj, account, memory, old)
+        if found is None:
             gone = self._absent(old, memory) and not moved(obj.status.identity, account.endpoints.of(turn.key.kind))
             return FormerSight(Former.GONE, old) if gone else FormerSight(stands)
-        except CloudError as error:
-            self.accounts.failed(account, error)
-            return FormerSight(stands)
-        memory.formers_missing = ("", 0.0)
+        observed, strange = found
         if strange:
             return FormerSight(stands)
-        if looker.resource.progress(observed) is Progress.GONE:
+        if self.looker.resource.progress(observed) is Progress.GONE:
             return FormerSight(Former.GONE, old)
         return FormerSight(stands, serving=observed)
+
+    async def _found(
+        self, obj: Resource[SpecT, StatusT], account: AccountReady, memory: ManagedMemory, row: FormerResource
+    ) -> tuple[ObsT, str] | None:
+        """What the cloud shows under the id, and why that is not the object's; None if nothing. Raises CloudError."""
+        looker = self.looker
+        try:
+            observed = await looker.resource.observe(account.cloud, row.id, obj.status, Look.EXACT)
+            strange = looker.strange(obj, row.id, name_of(row), observed, account)
+        except NotFound:
+            return None
+        memory.formers_missing = ("", 0.0)
+        return observed, strange
 
     def _absent(self, row: FormerResource, memory: ManagedMemory) -> bool:
         """Whether the cloud has not found it for long enough."""
@@ -103,7 +113,7 @@ class FormerLooker(Generic[SpecT, StatusT, ObsT]):
         memory: ManagedMemory,
         sight: Sight[ObsT],
     ) -> FormerSight[ObsT]:
-        """The resources that are ended once nothing uses them."""
+        """The resources that are ended once nothing uses them. Raises CloudError."""
         looker = self.looker
         lives = predicates.demand(obj) is Demand.EXIST
         unneeded = unused(obj.status, looker.cache, turn.key, turn.now if lives else None)
@@ -118,20 +128,15 @@ class FormerLooker(Generic[SpecT, StatusT, ObsT]):
         sent = ended == idle.id
         waits = left.get(idle.id, 0.0) > 0 and not predicates.refresh_asked(obj)
         alive = Former.REFUSED if waits else Former.UNUSED
-        try:
-            observed = await looker.resource.observe(account.cloud, idle.id, obj.status, Look.EXACT)
-            strange = looker.strange(obj, idle.id, name_of(idle), observed, account)
-        except NotFound:
+        found = await self._found(obj, account, memory, idle)
+        if found is None:
             absent = self._absent(idle, memory)
             here = account.endpoints.of(turn.key.kind)
             present = sight.observed is not None and predicates.shown(looker.resource, obj, sight.observed)
             shown = present or memory.former_shown == (idle.id, here)
             gone = absent and (shown or not moved(obj.status.identity, here))
             return FormerSight((Former.GONE if gone else Former.GOING) if sent else alive, idle)
-        except CloudError as error:
-            self.accounts.failed(account, error)
-            return FormerSight(Former.KEPT)
-        memory.formers_missing = ("", 0.0)
+        observed, strange = found
         if strange:
             wait = self.longest_wait.total_seconds()
             memory.unended = unended.foreign(memory.unended, idle.id, strange, looker.clock(), wait)

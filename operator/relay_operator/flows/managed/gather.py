@@ -82,6 +82,8 @@ class _Step:
     held_back: bool
     beside: bool
     """Whether a successor is created beside the resource."""
+    ends_first: bool
+    """Whether the resource is ended now so that another can take its place."""
 
 
 @dataclass(slots=True)
@@ -204,11 +206,10 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
         given = await self._given(turn, obj, account, memory, sight, wanted=wanted)
         value, kept = await self._value(turn, obj, memory, sight, wanted=wanted)
         step = self._step(obj, sight, known, given, turn.now)
-        ends_first = _ends_first(obj, sight.seen, step)
-        if ends_first and gate in {Gate.OPEN, Gate.LATER} and (unfit := self._unfit(account)):
+        if step.ends_first and gate in {Gate.OPEN, Gate.LATER} and (unfit := self._unfit(account)):
             gate, note, decided_in = Gate.ACCOUNT_UNFIT, *unfit
         creates_next = missing or step.beside or step.difference is Difference.SUPERSEDED
-        if (gate is Gate.OPEN and creates_next) or (gate in {Gate.OPEN, Gate.LATER} and ends_first):
+        if (gate is Gate.OPEN and creates_next) or (gate in {Gate.OPEN, Gate.LATER} and step.ends_first):
             unusable = _unusable(self.resource, obj, given)
             gate, note = (Gate.ENV_MISSING, unusable) if unusable else (gate, note)
         sent = self._sent(obj, step.change, memory)
@@ -312,7 +313,10 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
         as_made = replaced is not None and predicates.as_made(self.resource, obj, replaced, given.digest)
         held_back = recovery.held_back(obj, sight.seen, asked, difference, now, as_made=as_made)
         beside = difference is Difference.BLUE_GREEN and not former(obj.status)
-        return _Step(difference, change, differs, asked, held_back, beside)
+        replaces = difference is Difference.REPLACEABLE or asked is Recovery.RECREATE
+        begins = replaces and not held_back and not obj.status.replacing
+        ends_first = begins and sight.seen in THERE and predicates.demand(obj) is Demand.EXIST
+        return _Step(difference, change, differs, asked, held_back, beside, ends_first)
 
     def _here(self, key: ObjectKey, obj: Resource[SpecT, StatusT], account: AccountReady) -> Identity | None:
         """The identity to record if the cloud shows the resource by another URL, or an early release recorded none."""
@@ -444,7 +448,7 @@ def _ahead(obj: Resource[SpecT, StatusT], seen: Seen, step: _Step, gate: Gate, *
     """What budgets are asked about."""
     lives = predicates.demand(obj) is Demand.EXIST
     starts = not sent and _grows(step, gate)
-    anew = _ends_first(obj, seen, step) or (lives and obj.metadata.plan_only and _anew(obj, seen, step))
+    anew = step.ends_first or (lives and obj.metadata.plan_only and _anew(obj, seen, step))
     pays = lives and (creates or starts) and not anew
     again = lives and (seen is Seen.ABSENT or (seen is Seen.NOTHING and gate is Gate.ACCOUNT_UNFIT))
     return Ahead(pays, again, anew, step.change.name if step.change is not None else "", step.beside)
@@ -457,13 +461,6 @@ def _grows(step: _Step, gate: Gate) -> bool:
     """
     pays = step.change is not None and step.change.pays
     return pays and step.held_back if gate is Gate.LATER else pays or step.recovery is Recovery.RESTART
-
-
-def _ends_first(obj: Resource[SpecT, StatusT], seen: Seen, step: _Step) -> bool:
-    """Whether what exists is ended now so that another can take its place."""
-    replaces = step.difference is Difference.REPLACEABLE or step.recovery is Recovery.RECREATE
-    begins = replaces and not step.held_back and not obj.status.replacing
-    return seen in THERE and begins and predicates.demand(obj) is Demand.EXIST
 
 
 def _anew(obj: Resource[SpecT, StatusT], seen: Seen, step: _Step) -> bool:

@@ -16,6 +16,7 @@ from relay_operator.engine.cache import Cache
 from relay_operator.engine.entry import Entry
 from relay_operator.engine.identity import Installation
 from relay_operator.engine.intent import MAX_NAME, intent_of
+from relay_operator.engine.manifests import part
 from relay_operator.engine.unclaimed_ids import UnclaimedIds
 from relay_operator.flows.managed.resource import ExternalResource, Look, ObsT, Progress
 
@@ -62,9 +63,13 @@ class ManagedTraces(Generic[SpecT, StatusT, ObsT]):
             return
 
     async def is_restored(self, cloud: Cloud, giver: Entry, name: str) -> bool:
-        raw, status = orjson.loads(giver.body), giver.status()
-        tried, intent, key = status.get("attempt"), intent_of(raw), self.giver(name)
-        if key is None or not giver.cloud_id or not isinstance(tried, int | None):
+        key = self.giver(name)
+        if key is None or not giver.cloud_id:
+            return False
+        raw = orjson.loads(giver.body)
+        status, intent = part(raw, "status"), intent_of(raw)
+        tried = status.get("attempt")
+        if not isinstance(tried, int | None):
             return False
         recorded = max(tried or 0, intent.attempt if intent is not None else 0)
         ahead = 0 < recorded < identity.attempt_of(key, giver.uid, self.installation.name, name)
