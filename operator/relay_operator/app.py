@@ -40,7 +40,7 @@ from relay_operator.observability.health import Heartbeat, health_app
 from relay_operator.observability.logs import EXPECTED_ERRORS, configure_logging
 from relay_operator.observability.metrics import process_metrics
 from relay_operator.proxies import Proxies, ProxyError
-from relay_operator.settings import Settings
+from relay_operator.settings import Settings, misspelt_settings
 from relay_operator.watch import WATCH_ERRORS, Absence, WatchEndedError, watch
 from relay_operator.webhooks.event_router import EventRouter
 from relay_operator.webhooks.receiver import Receiver
@@ -67,6 +67,8 @@ async def run(settings: Settings, kinds: Sequence[Kind[Parts]] = KINDS) -> int:
     restarted.
     """
     configure_logging(settings.log_format, settings.log_level, sys.stderr, EXPECTED)
+    for told in misspelt_settings():
+        logger.warning("%s", told)
     _take_descriptors()
     stop = asyncio.Event()
     _stop_on_signals(stop)

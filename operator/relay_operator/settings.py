@@ -1,7 +1,9 @@
 """Every setting of the operator: read once from the environment, prefix RELAY_."""
 
+import os
 import re
 from collections.abc import Collection
+from difflib import get_close_matches
 from pathlib import PurePosixPath
 from typing import Annotated, Literal, NamedTuple, Self, TypeVar
 
@@ -15,6 +17,8 @@ from relay_wire.files import BATCH_UPLOAD_LIMIT
 
 PREFIX = "RELAY_"
 _SPARE_CONNECTIONS = 64
+_ALIKE = 0.8
+"""How much of a name must be that of a setting, for it to be meant; those of Services stay below it."""
 _DNS_LABEL = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 _LISTEN = re.compile(r"(?P<host>\[[0-9a-fA-F:.]+\]|[^\s:\[\]]+):(?P<port>[0-9]{1,5})")
 
@@ -266,6 +270,17 @@ def _sentence(invalid: ValidationError) -> str:
     variable = f"{PREFIX}{problem['loc'][0]}".upper()
     told = f"{variable}={str(problem['input'])[:200]!r} cannot be used: {reason}. See `relay-operator settings`."
     return redact(told)  # a URL may hold a password
+
+
+def misspelt_settings() -> list[str]:
+    """A sentence about each variable that is not a setting but reads like one.
+
+    Others are left alone: a Service named `relay` or `relay-operator` gives every Pod of its namespace such variables.
+    """
+    names = [name for name, _, _ in documented()]
+    given = sorted(name for name in os.environ if name.startswith(PREFIX) and name not in names)
+    meant = {name: get_close_matches(name, names, n=1, cutoff=_ALIKE) for name in given}
+    return [f"{name} is not a setting and has no effect: is {near[0]} meant?" for name, near in meant.items() if near]
 
 
 def describe_settings() -> str:

@@ -1,14 +1,24 @@
 """The settings: names, defaults, and what a bad value says."""
 
+import json
 import os
+import subprocess
+import sys
 from ipaddress import ip_network
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 
 import pytest
 
 from relay_operator.objectstores.addresses import StorePolicy
 from relay_operator.objectstores.allowed_urls import why_refused
-from relay_operator.settings import ListenAddress, Settings, SettingsError, describe_settings, load_settings
+from relay_operator.settings import (
+    ListenAddress,
+    Settings,
+    SettingsError,
+    describe_settings,
+    load_settings,
+    misspelt_settings,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -121,6 +131,27 @@ def test_a_password_in_a_url_is_not_repeated(monkeypatch: pytest.MonkeyPatch) ->
     with pytest.raises(SettingsError, match="RELAY_WEBHOOK_PUBLIC_URL=") as refused:
         load_settings()
     assert "hunter2" not in str(refused.value)
+
+
+def test_names_that_read_like_settings_are_told_in_the_log(tmp_path: Path) -> None:
+    meant = {
+        "RELAY_POLL_SECONDS": "RELAY_POLL_SETTLED_SECONDS",
+        "RELAY_WATCH_NAMESPACE": "RELAY_WATCH_NAMESPACES",
+        "RELAY_WEBHOOK_URL": "RELAY_WEBHOOK_PUBLIC_URL",
+    }
+    environment = {**os.environ, **dict.fromkeys(meant, "3"), "KUBECONFIG": str(tmp_path / "absent")}
+    command = [sys.executable, "-m", "relay_operator", "run"]
+    ran = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
+    warned = [line["message"] for line in map(json.loads, ran.stderr.splitlines()) if line["level"] == "warning"]
+    assert warned == [f"{name} is not a setting and has no effect: is {near} meant?" for name, near in meant.items()]
+
+
+@pytest.mark.parametrize("service", ["RELAY", "RELAY_OPERATOR", "RELAY_METRICS", "RELAY_OPERATOR_WEBHOOK"])
+def test_variables_of_a_service_are_no_misspelt_settings(service: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for end in ("SERVICE_HOST", "SERVICE_PORT", "SERVICE_PORT_METRICS", "PORT", "PORT_9090_TCP", "PORT_9090_TCP_ADDR"):
+        monkeypatch.setenv(f"{service}_{end}", "10.0.0.1")
+    monkeypatch.setenv("RELAY_WORKERS", "3")
+    assert misspelt_settings() == []
 
 
 def test_every_setting_is_described_with_its_default() -> None:
