@@ -64,7 +64,8 @@ TYPES: Final[dict[ConditionType, TypeDoc]] = {
     ConditionType.PAUSED: TypeDoc(
         Polarity.NEUTRAL,
         "only while True",
-        "The annotation gpurelay.dev/paused holds back every change, deletion included.",
+        "The annotation gpurelay.dev/paused holds back every change, deletion included. Status still tells what the "
+        "cloud shows, except for batches and schedules.",
     ),
     ConditionType.BUDGET_EXCEEDED: TypeDoc(
         Polarity.NEGATIVE,
@@ -167,7 +168,7 @@ _BY_RESOLVER: Final[dict[Resolver, dict[Reason, str]]] = {
         Reason.OUTSIDE_SCHEDULE: "It is stopped, or not created yet, as `lifetime.schedule` asks; it runs again from "
         "`status.nextScheduleTime`, if the cloud has room then.",
         Reason.PAUSED: "The annotation gpurelay.dev/paused is `true`, or of a batch or schedule "
-        "gpurelay.dev/plan-only; remove it to continue.",
+        "gpurelay.dev/plan-only; remove it to continue. As the reason of `Ready`: something would be done without it.",
         Reason.PLAN_ONLY: "The annotation gpurelay.dev/plan-only is `true`: `status.plan` says what would be done, at "
         "what price and with what loss; remove the annotation, and the operator does it.",
         Reason.FAILED: "The cloud says that it failed; `status.statusReason` has its words. `recovery.onFailed` can "

@@ -159,9 +159,10 @@ def held(trouble: str, left: Sequence[str]) -> Report:
     return Report(None, ConditionType.STALLED, Reason.LEFTOVER_UNRECORDED, message, Return.NEVER, extra=(why,))
 
 
-PAUSED = Wanted(
+_UNSEEN = Wanted(
     ConditionType.PAUSED, "True", Reason.PAUSED, "the annotation paused is set: what status tells of the cloud is old"
 )
+_WATCHED = replace(_UNSEEN, message="the annotation paused is set: the operator looks, and changes nothing")
 _UNPLANNED = Wanted(
     ConditionType.PAUSED,
     "True",
@@ -170,9 +171,9 @@ _UNPLANNED = Wanted(
 )
 
 
-def held_by(metadata: ObjectMeta) -> Wanted:
-    """The condition of an object that an annotation holds back entirely."""
-    held = PAUSED if metadata.paused else _UNPLANNED
+def held_by(metadata: ObjectMeta, *, watched: bool = False) -> Wanted:
+    """The condition of an object that an annotation holds back entirely; `watched`: it is still looked at."""
+    held = (_WATCHED if watched else _UNSEEN) if metadata.paused else _UNPLANNED
     if metadata.deletion_timestamp is None:
         return held
     return replace(held, message=f"{clause(held.message)}; the deletion waits until it is removed")

@@ -127,7 +127,7 @@ class AccountFlow(Flow[AnyAccount, AccountFacts, Action, Result, AccountMemory])
             ending_late=view.in_use and facts.in_use.total() == 0,
             # Only a look does what `reconcile-at` requests.
             reconcile_at=before.reconcile_at if seen is None else account.metadata.echo(meta.RECONCILE_AT),
-            held=held_by(account.metadata) if view.paused else None,
+            held=held_by(account.metadata, watched=True) if view.paused else None,
             outdated=bool(turn.outdated),
             unclaimed=(*self.actor.engine.vanished.of(facts.key), *self._left(facts.key, Fate.LATE))[:MAX_OWNERLESS],
             orphans=self._left(facts.key, Fate.ORPHAN),

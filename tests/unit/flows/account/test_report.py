@@ -7,13 +7,14 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from relay_client import Cloud
+from relay_operator.api import meta
 from relay_operator.api.cloudaccount import AccountStatus, InUse, Spend, WebhookStatus
 from relay_operator.api.conditions import ConditionType, Reason
-from relay_operator.api.meta import ObjectKey
+from relay_operator.api.meta import ObjectKey, ObjectMeta
 from relay_operator.engine import conditions
 from relay_operator.engine.account import AccountReady, AccountRefused, AccountState, AccountWaiting
 from relay_operator.engine.endpoints import Endpoints
-from relay_operator.engine.report import PAUSED
+from relay_operator.engine.report import held_by
 from relay_operator.engine.status import status_patch
 from relay_operator.engine.unclaimed_ids import UnclaimedIds
 from relay_operator.flows.account.report import AccountFinding, OrganizationSeen, new_status
@@ -221,7 +222,8 @@ def test_what_the_key_may_not_do_is_told_without_making_the_account_unready(read
 
 
 def test_a_paused_account_says_so(ready: AccountReady) -> None:
-    status = new_status(AccountStatus(), _finding(ready, _seen(), held=PAUSED))
+    held = held_by(ObjectMeta(name="a", annotations={meta.PAUSED: "true"}), watched=True)
+    status = new_status(AccountStatus(), _finding(ready, _seen(), held=held))
     assert _says(status, ConditionType.PAUSED) == ("True", "Paused")
 
 
