@@ -78,7 +78,10 @@ LAST_OWNER = "LAST_OWNER"
 """The operator's code for a conflict that the cloud reports without one."""
 REPLICAS_OUT_OF_BOUNDS = "REPLICAS_OUT_OF_BOUNDS"
 """The operator's code for a conflict that it sees before it calls the cloud."""
-_CONFLICTS: Mapping[str, Refusal] = {
+_SUSPENDED = Refusal(Reason.ACCOUNT_SUSPENDED, stalled=True, retry=RetryKind.SLOW)
+_BY_CODE: Mapping[str, Refusal] = {
+    "account_suspended": _SUSPENDED,
+    "account_unavailable": _SUSPENDED,
     "POD_NODE_BUSY": Refusal(Reason.POD_NODE_BUSY, stalled=False, retry=RetryKind.QUICK),
     "POD_NODE_OFFLINE": Refusal(Reason.POD_NODE_OFFLINE, stalled=False, retry=RetryKind.QUICK),
     "POD_STOPPING": Refusal(Reason.POD_STOPPING, stalled=False, retry=RetryKind.QUICK),
@@ -105,8 +108,8 @@ _UNREACHABLE = Refusal(Reason.CLOUD_UNAVAILABLE, stalled=False, retry=RetryKind.
 
 
 def refusal(error: CloudError) -> Refusal:
-    """The row for an error: conflicts by their code, other errors by their class."""
-    by_code = _CONFLICTS.get(error.code or "") if isinstance(error, errors.Conflict) else None
+    """The row for an error: a 403 or 409 by its code, if that is known, other errors by their class."""
+    by_code = _BY_CODE.get(error.code or "") if isinstance(error, errors.Conflict | errors.Forbidden) else None
     return by_code or next((row for kind, row in _REFUSALS if isinstance(error, kind)), _UNREACHABLE)
 
 
