@@ -261,7 +261,8 @@ _BY_RESOLVER: Final[dict[Resolver, dict[Reason, str]]] = {
         "the oldest object goes first once there is room. Or the cloud refused it: the funds (INSUFFICIENT_BALANCE) or "
         "the monthly limit (SPEND_LIMIT_REACHED) are used up; the next attempt is at `status.nextAttemptTime`.",
         Reason.BALANCE_EXHAUSTED: "Stopped because the balance ran out; the cloud deletes a pod at "
-        "`status.deletionDeadline` unless it is funded. Started again when funds are back.",
+        "`status.deletionDeadline` unless it is funded. Started again when funds are back. Of a batch: it runs, and "
+        "its records wait for funds.",
         Reason.ACCOUNT_REFUSED: "The account cannot be used; the account's own conditions say why.",
         Reason.ACCOUNT_UNAUTHORIZED: "The cloud refuses the key: wrong, revoked or expired (401). Put a valid key into "
         "the Secret.",

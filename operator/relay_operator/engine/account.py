@@ -6,13 +6,14 @@ from typing import Protocol, TypeAlias
 
 from relay_client import Cloud, CloudError
 from relay_operator.api.cloudaccount import AccountBudget
-from relay_operator.api.conditions import Reason
+from relay_operator.api.conditions import ConditionType, Reason
 from relay_operator.api.meta import CreateIntent, Identity, ObjectKey, ObjectMeta
 from relay_operator.api.references import AccountKind, AccountRef
 from relay_operator.engine.endpoints import NOWHERE, Endpoints
 from relay_operator.engine.entry import Entry
 from relay_operator.engine.identity import identity_of, located
 from relay_operator.engine.leftover import Reach
+from relay_operator.engine.manifests import number
 from relay_operator.engine.unclaimed_ids import UnclaimedIds
 
 
@@ -170,6 +171,15 @@ def unguarded(key: ObjectKey, entry: Entry | None) -> str:
     if entry.finalizer:
         return ""
     return f"{key} has no finalizer of the operator yet, and nothing is created before that: its conditions say more"
+
+
+def out_of_funds(entry: Entry | None) -> bool:
+    """Whether the account's status has a balance below the cloud's floor, so that models answer nothing (section 7)."""
+    if entry is None or ConditionType.FUNDS_LOW not in entry.troubles:
+        return False
+    status = entry.status()
+    available = status.get("availableCents")
+    return isinstance(available, int) and available < number(status.get("autoStopFloorCents"))
 
 
 class Accounts(Protocol):

@@ -83,6 +83,15 @@ async def test_while_something_waits_for_funds_the_balance_alone_is_read_and_a_r
     assert "balance" not in await passes.glances(60)
 
 
+async def test_funds_that_are_gone_are_told_with_the_balance_that_is_read_anyway(passes: Passes) -> None:
+    await passes.settled()
+    passes.cloud.available = -324
+    await passes.refuse(ObjectKey("GpuPod", NAMESPACE, "train"))
+    assert await passes.glances(1) == ["balance"]
+    status, message = passes.condition("FundsLow")
+    assert (status, message) == ("True", "the available balance is -324 cents: add funds, or nothing starts")
+
+
 async def test_a_key_that_may_not_read_the_balance_is_not_asked_for_it_all_the_time(passes: Passes) -> None:
     passes.cloud.available = None
     await passes.settled()

@@ -153,6 +153,13 @@ def test_funds_below_the_floor_are_low_though_nothing_burns(ready: AccountReady)
     assert low.message == "the available balance is 499 cents, below the floor of 500: add funds, or nothing starts"
 
 
+def test_that_low_funds_are_below_the_floor_is_told_though_they_hardly_moved(ready: AccountReady) -> None:
+    low = new_status(AccountStatus(), _finding(ready, _seen(5, runway=0)))
+    below = conditions.find(new_status(low, _finding(ready, _seen(-1, runway=0))).conditions, ConditionType.FUNDS_LOW)
+    assert below is not None
+    assert below.message.startswith("the available balance is -1 cents")
+
+
 def test_the_least_deposit_is_told_with_the_money_and_a_spend_limit_at_once(ready: AccountReady) -> None:
     def seen(available: int, least: int, limit: int | None) -> OrganizationSeen:
         told = _seen(available)
