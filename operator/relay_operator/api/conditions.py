@@ -137,6 +137,7 @@ class Reason(StrEnum):
     ACCOUNT_REFUSED = "AccountRefused"
     ACCOUNT_UNAUTHORIZED = "AccountUnauthorized"
     ACCOUNT_FORBIDDEN = "AccountForbidden"
+    ACCOUNT_SUSPENDED = "AccountSuspended"
     ACCOUNT_NOT_ALLOWED = "AccountNotAllowed"
     SECRET_MISSING = "SecretMissing"  # noqa: S105 - a reason, not a secret
     IN_USE = "InUse"

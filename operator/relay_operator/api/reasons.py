@@ -64,7 +64,8 @@ TYPES: Final[dict[ConditionType, TypeDoc]] = {
     ConditionType.PAUSED: TypeDoc(
         Polarity.NEUTRAL,
         "only while True",
-        "The annotation gpurelay.dev/paused holds back every change, deletion included.",
+        "The annotation gpurelay.dev/paused holds back every change, deletion included. Status still tells what the "
+        "cloud shows, except for batches and schedules.",
     ),
     ConditionType.BUDGET_EXCEEDED: TypeDoc(
         Polarity.NEGATIVE,
@@ -167,7 +168,7 @@ _BY_RESOLVER: Final[dict[Resolver, dict[Reason, str]]] = {
         Reason.OUTSIDE_SCHEDULE: "It is stopped, or not created yet, as `lifetime.schedule` asks; it runs again from "
         "`status.nextScheduleTime`, if the cloud has room then.",
         Reason.PAUSED: "The annotation gpurelay.dev/paused is `true`, or of a batch or schedule "
-        "gpurelay.dev/plan-only; remove it to continue.",
+        "gpurelay.dev/plan-only; remove it to continue. As the reason of `Ready`: something would be done without it.",
         Reason.PLAN_ONLY: "The annotation gpurelay.dev/plan-only is `true`: `status.plan` says what would be done, at "
         "what price and with what loss; remove the annotation, and the operator does it.",
         Reason.FAILED: "The cloud says that it failed; `status.statusReason` has its words. `recovery.onFailed` can "
@@ -260,11 +261,16 @@ _BY_RESOLVER: Final[dict[Resolver, dict[Reason, str]]] = {
         "the oldest object goes first once there is room. Or the cloud refused it: the funds (INSUFFICIENT_BALANCE) or "
         "the monthly limit (SPEND_LIMIT_REACHED) are used up; the next attempt is at `status.nextAttemptTime`.",
         Reason.BALANCE_EXHAUSTED: "Stopped because the balance ran out; the cloud deletes a pod at "
-        "`status.deletionDeadline` unless it is funded. Started again when funds are back.",
+        "`status.deletionDeadline` unless it is funded. Started again when funds are back. Of a batch: it runs, and "
+        "its records wait for funds.",
         Reason.ACCOUNT_REFUSED: "The account cannot be used; the account's own conditions say why.",
         Reason.ACCOUNT_UNAUTHORIZED: "The cloud refuses the key: wrong, revoked or expired (401). Put a valid key into "
         "the Secret.",
-        Reason.ACCOUNT_FORBIDDEN: "The key lacks a scope, or belongs to another organization (403).",
+        Reason.ACCOUNT_FORBIDDEN: "The key lacks a scope, or belongs to another organization (403). Of a batch: the "
+        "organization has no access to batches (404).",
+        Reason.ACCOUNT_SUSPENDED: "The key is good, and the cloud has suspended the organization, for its balance or "
+        "for a review (403 account_suspended, account_unavailable); the message has its words. Add funds, or ask the "
+        "cloud. Nothing is given up meanwhile: the operator tries again every five minutes.",
         Reason.SECRET_MISSING: "The Secret of `apiKeySecretRef` does not exist, or lacks the key. The account waits "
         "for it: Reconciling for five minutes, then Stalled.",
         Reason.IN_USE: "It is deleted, and other objects, which the message names, depend on it: delete them first. "

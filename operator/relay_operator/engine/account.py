@@ -6,13 +6,14 @@ from typing import Protocol, TypeAlias
 
 from relay_client import Cloud, CloudError
 from relay_operator.api.cloudaccount import AccountBudget
-from relay_operator.api.conditions import Reason
+from relay_operator.api.conditions import ConditionType, Reason
 from relay_operator.api.meta import CreateIntent, Identity, ObjectKey, ObjectMeta
 from relay_operator.api.references import AccountKind, AccountRef
 from relay_operator.engine.endpoints import NOWHERE, Endpoints
 from relay_operator.engine.entry import Entry
 from relay_operator.engine.identity import identity_of, located
 from relay_operator.engine.leftover import Reach
+from relay_operator.engine.manifests import number
 from relay_operator.engine.unclaimed_ids import UnclaimedIds
 
 
@@ -172,6 +173,15 @@ def unguarded(key: ObjectKey, entry: Entry | None) -> str:
     return f"{key} has no finalizer of the operator yet, and nothing is created before that: its conditions say more"
 
 
+def out_of_funds(entry: Entry | None) -> bool:
+    """Whether the account's status has a balance below the cloud's floor, so that models answer nothing (section 7)."""
+    if entry is None or ConditionType.FUNDS_LOW not in entry.troubles:
+        return False
+    status = entry.status()
+    available = status.get("availableCents")
+    return isinstance(available, int) and available < number(status.get("autoStopFloorCents"))
+
+
 class Accounts(Protocol):
     """Resolves the account of an object, and records what passes learn about it."""
 
@@ -203,4 +213,8 @@ class Accounts(Protocol):
 
     def lacks_funds(self, account: AccountReady, key: ObjectKey) -> bool:
         """Whether the cloud refused this object for lack of funds, and no funds have been added since; from memory."""
+        ...
+
+    def seen_funded(self, account: AccountReady) -> float | None:
+        """Seconds since the cloud last told of funds, if they were above its floor; None if not; from memory."""
         ...

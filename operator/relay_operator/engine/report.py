@@ -78,7 +78,10 @@ LAST_OWNER = "LAST_OWNER"
 """The operator's code for a conflict that the cloud reports without one."""
 REPLICAS_OUT_OF_BOUNDS = "REPLICAS_OUT_OF_BOUNDS"
 """The operator's code for a conflict that it sees before it calls the cloud."""
-_CONFLICTS: Mapping[str, Refusal] = {
+_SUSPENDED = Refusal(Reason.ACCOUNT_SUSPENDED, stalled=True, retry=RetryKind.SLOW)
+_BY_CODE: Mapping[str, Refusal] = {
+    "account_suspended": _SUSPENDED,
+    "account_unavailable": _SUSPENDED,
     "POD_NODE_BUSY": Refusal(Reason.POD_NODE_BUSY, stalled=False, retry=RetryKind.QUICK),
     "POD_NODE_OFFLINE": Refusal(Reason.POD_NODE_OFFLINE, stalled=False, retry=RetryKind.QUICK),
     "POD_STOPPING": Refusal(Reason.POD_STOPPING, stalled=False, retry=RetryKind.QUICK),
@@ -105,8 +108,8 @@ _UNREACHABLE = Refusal(Reason.CLOUD_UNAVAILABLE, stalled=False, retry=RetryKind.
 
 
 def refusal(error: CloudError) -> Refusal:
-    """The row for an error: conflicts by their code, other errors by their class."""
-    by_code = _CONFLICTS.get(error.code or "") if isinstance(error, errors.Conflict) else None
+    """The row for an error: a 403 or 409 by its code, if that is known, other errors by their class."""
+    by_code = _BY_CODE.get(error.code or "") if isinstance(error, errors.Conflict | errors.Forbidden) else None
     return by_code or next((row for kind, row in _REFUSALS if isinstance(error, kind)), _UNREACHABLE)
 
 
@@ -159,9 +162,10 @@ def held(trouble: str, left: Sequence[str]) -> Report:
     return Report(None, ConditionType.STALLED, Reason.LEFTOVER_UNRECORDED, message, Return.NEVER, extra=(why,))
 
 
-PAUSED = Wanted(
+_UNSEEN = Wanted(
     ConditionType.PAUSED, "True", Reason.PAUSED, "the annotation paused is set: what status tells of the cloud is old"
 )
+_WATCHED = replace(_UNSEEN, message="the annotation paused is set: the operator looks, and changes nothing")
 _UNPLANNED = Wanted(
     ConditionType.PAUSED,
     "True",
@@ -170,9 +174,9 @@ _UNPLANNED = Wanted(
 )
 
 
-def held_by(metadata: ObjectMeta) -> Wanted:
-    """The condition of an object that an annotation holds back entirely."""
-    held = PAUSED if metadata.paused else _UNPLANNED
+def held_by(metadata: ObjectMeta, *, watched: bool = False) -> Wanted:
+    """The condition of an object that an annotation holds back entirely; `watched`: it is still looked at."""
+    held = (_WATCHED if watched else _UNSEEN) if metadata.paused else _UNPLANNED
     if metadata.deletion_timestamp is None:
         return held
     return replace(held, message=f"{clause(held.message)}; the deletion waits until it is removed")

@@ -6,7 +6,7 @@ import re
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
-from tests.cluster.cloud_log import CREATE_CLUSTER, CREATE_POD, READ_BALANCE, asked, count
+from tests.cluster.cloud_log import CREATE_CLUSTER, CREATE_POD, READ_BALANCE, asked, changes, count
 from tests.support.eventually import eventually
 from tests.support.manifests import condition, gpu_cluster, gpu_pod, stalled
 
@@ -109,6 +109,32 @@ async def test_a_pod_asked_to_be_stopped_is_not_started_by_new_funds(brisk_works
 
     assert (await brisk_workspace.becomes("GpuPod", "trainer", looked))["status"]["state"] == "stopped"
     assert (await brisk_workspace.organization.vm(pod["status"]["id"]))["status"] == "stopped"
+    kept = await brisk_workspace.becomes(
+        "GpuPod", "trainer", lambda item: "deletionDeadline" not in (item or {})["status"]
+    )
+    assert "deleted" not in condition(kept, "Ready")["message"]
+
+
+async def test_a_paused_pod_tells_that_its_balance_stopped_it_and_is_not_started(workspace: Workspace) -> None:
+    await workspace.apply(gpu_pod())
+    await workspace.becomes("GpuPod", "trainer")
+    await workspace.kube.annotate("GpuPod", "trainer", {"gpurelay.dev/paused": "true"})
+    held = await workspace.becomes("GpuPod", "trainer", lambda item: bool(condition(item, "Paused")))
+    assert condition(held, "Ready")["reason"] == "Running"
+    await _balance(workspace, -1)
+    told = await workspace.becomes("GpuPod", "trainer", lambda item: "deletionDeadline" in (item or {})["status"])
+    assert (told["status"]["state"], condition(told, "Ready")["reason"]) == ("stopped", "Paused")
+    await _balance(workspace, 100_000)
+    await workspace.kube.annotate("GpuPod", "trainer", {"gpurelay.dev/reconcile-at": "now"})
+
+    def looked(item: Manifest | None) -> bool:
+        return bool((item or {})["status"].get("reconcileAt") == "now")
+
+    assert (await workspace.becomes("GpuPod", "trainer", looked))["status"]["state"] == "stopped"
+    assert await changes(workspace) == [CREATE_POD]
+    await workspace.kube.annotate("GpuPod", "trainer", {"gpurelay.dev/paused": None})
+    started = await workspace.becomes("GpuPod", "trainer")
+    assert "deletionDeadline" not in started["status"]
 
 
 async def test_a_cluster_stopped_for_its_balance_is_started_when_funds_are_back(brisk_workspace: Workspace) -> None:

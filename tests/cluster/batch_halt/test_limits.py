@@ -22,6 +22,7 @@ from tests.support.eventually import eventually
 from tests.support.manifests import condition, tells
 
 if TYPE_CHECKING:
+    from tests.support.kube import Manifest
     from tests.support.workspace import Workspace
 
 ALL = [record(f"r{number}", f"p{number}") for number in range(5)]
@@ -108,3 +109,22 @@ async def test_without_another_attempt_expired_records_are_told_as_errors(brisk_
     assert len(answers) + len(errors) == 5
     assert {line["error"]["code"] for line in errors.values()} == {"batch_expired"}
     assert done["status"]["requestCounts"]["failed"] == len(errors)
+
+
+async def test_a_batch_whose_records_wait_for_funds_says_so(brisk_private_workspace: Workspace) -> None:
+    workspace = brisk_private_workspace
+    await runs_slowly(workspace, ALL)
+    control, own = workspace.cloud.control, workspace.organization.id
+
+    def waits(item: Manifest | None) -> bool:
+        return condition(item, "BudgetExceeded").get("reason") == "BalanceExhausted"
+
+    await control.change_organization(own, balanceCents=0, autoStopFloorCents=100)
+    told = await workspace.becomes(KIND, NAME, waits)
+    assert condition(told, "Ready")["reason"] == "Running"
+    assert "records wait until there are funds" in condition(told, "Ready")["message"]
+    await control.change_organization(own, balanceCents=100_000)
+    await workspace.becomes(KIND, NAME, lambda item: bool(item) and not waits(item))
+    await control.clock(mode="real")
+    await control.advance(700)
+    await workspace.becomes(KIND, NAME, complete)

@@ -93,6 +93,23 @@ async def test_an_organization_without_access_to_batches_is_told_so(brisk_worksp
     await brisk_workspace.becomes(KIND, NAME, complete)
 
 
+@pytest.mark.parametrize(("suspended", "says"), [(True, "suspended for its balance"), ("review", "under review")])
+async def test_a_suspended_organization_is_told_so(
+    brisk_workspace: Workspace, suspended: bool | str, says: str
+) -> None:
+    async def becomes(value: bool | str) -> None:
+        await brisk_workspace.cloud.control.change_organization(brisk_workspace.organization.id, suspended=value)
+
+    await brisk_workspace.becomes("CloudAccount", "default")
+    await becomes(suspended)
+    await put_prompts(brisk_workspace, [record("a")])
+    await brisk_workspace.apply(batch())
+    told = await brisk_workspace.becomes(KIND, NAME, lambda item: stalled(item) == "AccountSuspended")
+    assert says in condition(told, "Stalled")["message"]
+    await becomes(False)
+    await brisk_workspace.becomes(KIND, NAME, complete)
+
+
 async def test_an_uploaded_file_that_the_cloud_lost_is_uploaded_again(brisk_workspace: Workspace) -> None:
     control, own = brisk_workspace.cloud.control, brisk_workspace.organization.id
     await brisk_workspace.becomes("CloudAccount", "default")

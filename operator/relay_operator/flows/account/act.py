@@ -30,6 +30,7 @@ from relay_operator.flows.account.report import OrganizationSeen
 from relay_operator.flows.account.sweep import Sweeper, SweepMemory
 from relay_operator.observability.metrics import Metrics
 from relay_operator.settings import Settings
+from relay_wire.billing import Balance
 
 _ANXIOUS_SECONDS = 60.0
 """Seconds between two looks while the cloud may have something that no object records, or the burn is unsettled."""
@@ -101,11 +102,18 @@ class Looked:
 
 
 @dataclass(frozen=True, slots=True)
+class Glanced:
+    """The balance was read, and nothing else."""
+
+    balance: Balance
+
+
+@dataclass(frozen=True, slots=True)
 class Ended:
     """The account's finalizer is removed."""
 
 
-Result = Nothing | Looked | Ended
+Result = Nothing | Looked | Glanced | Ended
 
 
 @dataclass(slots=True)
@@ -171,19 +179,19 @@ class Actor:
         return name if isinstance(account, CloudAccount) and self.settings.may_hold_secret(name) else None
 
     async def _glance(self, facts: AccountFacts, memory: AccountMemory, *, read_only: bool) -> Result:
-        """Read the balance, one request; if it rose, a look follows and reports it."""
+        """Read the balance, one request; if it rose, a look follows and reports the rest."""
         state, intervals = facts.usable, self.engine.intervals
         memory.glance_at = self.engine.clock() + _GLANCES * intervals.transition
         try:
-            available = (await state.cloud.call(GET_BALANCE, large=True)).available_cents
+            balance = await state.cloud.call(GET_BALANCE, large=True)
         except CloudError as error:
             self.accounts.failed(state, error)
             self._heed(memory, error.retry_after)
             if isinstance(error, Forbidden):  # this key can never read the balance
                 memory.glance_at = self.engine.clock() + intervals.settled
             return Nothing()
-        rose = self.accounts.funds(facts.key, available)
-        return await self._look(facts, memory, read_only=read_only) if rose else Nothing()
+        rose = self.accounts.funds(facts.key, balance.available_cents)
+        return await self._look(facts, memory, read_only=read_only) if rose else Glanced(balance)
 
     async def _look(self, facts: AccountFacts, memory: AccountMemory, *, read_only: bool) -> Looked:
         """Look at the organization. After a while, a cloud that does not answer becomes a state of its own."""
@@ -229,9 +237,9 @@ class Actor:
         memory.look_at = now + jittered(pace, intervals.jitter, self.engine.retry_policy.random)
         memory.recheck_at = now + _GLANCES * intervals.transition
         if seen.balance is not None:
-            self.accounts.funds(key, seen.balance.available_cents)
             burn = seen.usage.burn_per_hour_cents if seen.usage is not None else None
             floor = seen.usage.auto_stop_floor_cents if seen.usage is not None else None
+            self.accounts.funds(key, seen.balance.available_cents, floor)
             self.metrics.on_balance(key.namespace, key.name, seen.balance.available_cents, burn, floor)
         return Looked(state, seen)
 

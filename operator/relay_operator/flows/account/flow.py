@@ -24,9 +24,18 @@ from relay_operator.engine.leftover import Fate
 from relay_operator.engine.object_writer import ObjectWriter
 from relay_operator.engine.queue import Priority
 from relay_operator.engine.report import Report, Return, held_by
-from relay_operator.flows.account.act import AccountFacts, AccountMemory, Actor, Ended, Looked, Result, is_asked
+from relay_operator.flows.account.act import (
+    AccountFacts,
+    AccountMemory,
+    Actor,
+    Ended,
+    Glanced,
+    Looked,
+    Result,
+    is_asked,
+)
 from relay_operator.flows.account.plan import Action, End, View, plan
-from relay_operator.flows.account.report import AccountFinding, left_over, new_status
+from relay_operator.flows.account.report import AccountFinding, OrganizationSeen, left_over, new_status
 
 _GIVE_UP = timedelta(minutes=5)
 """How long the end of an account waits for a cloud that does not answer; a dead subscription costs nothing."""
@@ -122,12 +131,13 @@ class AccountFlow(Flow[AnyAccount, AccountFacts, Action, Result, AccountMemory])
             failures=memory.unanswered,
             unavailable_after=self.actor.settings.unavailable_after_failures,
             seen=seen,
+            glimpse=OrganizationSeen(result.balance) if isinstance(result, Glanced) else None,
             deleting=view.deleting,
             unheld=memory.unheld if isinstance(action, End) else "",
             ending_late=view.in_use and facts.in_use.total() == 0,
             # Only a look does what `reconcile-at` requests.
             reconcile_at=before.reconcile_at if seen is None else account.metadata.echo(meta.RECONCILE_AT),
-            held=held_by(account.metadata) if view.paused else None,
+            held=held_by(account.metadata, watched=True) if view.paused else None,
             outdated=bool(turn.outdated),
             unclaimed=(*self.actor.engine.vanished.of(facts.key), *self._left(facts.key, Fate.LATE))[:MAX_OWNERLESS],
             orphans=self._left(facts.key, Fate.ORPHAN),

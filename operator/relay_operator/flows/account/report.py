@@ -58,6 +58,8 @@ class AccountFinding:
     unavailable_after: int = 3
     seen: OrganizationSeen | None = None
     """None if the cloud was not asked this time; status then keeps what it says about the cloud."""
+    glimpse: OrganizationSeen | None = None
+    """The balance alone, if nothing else was asked."""
     deleting: bool = False
     ending_late: bool = False
     """Whether nothing but a late create still needs an account that is being deleted."""
@@ -93,9 +95,10 @@ def new_status(before: AccountStatus, finding: AccountFinding) -> AccountStatus:
     if finding.seen is not None:
         changed["in_use"] = finding.in_use
         changed["webhook"] = finding.seen.webhook
-        changed |= _money(finding.seen)
+    money = finding.seen or finding.glimpse
+    changed |= _money(money) if money is not None else {}
     after = before.model_copy(update=fit_schema(AccountStatus, changed))
-    if finding.seen is not None and not _worth_telling(before, after):
+    if money is not None and not _worth_telling(before, after):
         after = after.model_copy(update={name: getattr(before, name) for name in _DRIFTING})
     wanted = list(_conditions(before, after, finding))
     written = conditions.written(before.conditions, wanted, finding.generation, finding.now)
@@ -123,6 +126,8 @@ def _money(seen: OrganizationSeen) -> dict[str, object]:
 def _worth_telling(before: AccountStatus, after: AccountStatus) -> bool:
     """Whether the money changed by more than running workloads change it from poll to poll."""
     if before.burn_per_hour_cents != after.burn_per_hour_cents or _is_low(before) != _is_low(after):
+        return True
+    if _is_below_floor(before) != _is_below_floor(after):
         return True
     if spend.worth_telling(before.spend, after.spend):
         return True

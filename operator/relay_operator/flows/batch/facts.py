@@ -35,6 +35,8 @@ class Facts(UsesAccount):
     note: str = ""
     came: WorkResult | None = None
     """The result of long work that has ended; None if there is none."""
+    unfunded: bool = False
+    """Whether the account's balance is below the cloud's floor."""
     outdated: str = ""
     """Why nothing may be created, and what to do, since a CRD is older than this release; empty if none is."""
 

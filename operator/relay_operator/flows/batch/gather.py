@@ -23,6 +23,7 @@ from relay_operator.engine.account import (
     elsewhere,
     identity_in,
     not_served,
+    out_of_funds,
     pinned,
     unguarded,
 )
@@ -112,7 +113,7 @@ class Gatherer:
             return Facts(key, obj, now, account, view, obj.status, intent, error=error)
         memory.unanswered = 0
         facts = Facts(key, obj, now, account, view, seen.status or obj.status, intent, seen.found, note=seen.note)
-        facts = replace(facts, outdated=turn.outdated)
+        facts = replace(facts, outdated=turn.outdated, unfunded=out_of_funds(self.cache.get(account.key)))
         return self._with_the_cloud(facts, seen, memory)
 
     def _unfit(

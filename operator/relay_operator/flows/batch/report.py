@@ -42,6 +42,7 @@ from relay_operator.flows.batch.room import doubt
 from relay_operator.flows.batch.transitions import is_final
 
 _ON_THE_WAY: Final = ConditionType.RECONCILING
+_UNPAID: Final = "the account's balance is below the cloud's floor: records wait until there are funds"
 _READING: Final = "the records are being read, checked and uploaded"
 _TALKS: Final[dict[type[Action], tuple[Literal["True", "False"], Reason, str]]] = {
     actions.Begin: ("False", Reason.UPLOADING, _READING),
@@ -93,7 +94,8 @@ def _decided(facts: Facts, action: Action, status: InferenceBatchStatus, *, unre
         case actions.Finish() | Keep() if status.completion_time is not None:
             return _finished(facts, status)
         case actions.Adopt() | Keep():
-            return _running(status, Return.SOON if isinstance(action, actions.Adopt) else _again(facts))
+            report = _running(status, Return.SOON if isinstance(action, actions.Adopt) else _again(facts))
+            return _unpaid(report) if facts.unfunded else report
         case _:
             return _next(action)
 
@@ -120,6 +122,12 @@ def _running(status: InferenceBatchStatus, back: Return) -> Report:
     counts = status.request_counts
     told = "" if counts is None else f": {counts.completed} of {counts.total} records answered, {counts.failed} failed"
     return Report("True", None, Reason.RUNNING, f"the cloud says {status.state}{told}", back)
+
+
+def _unpaid(report: Report) -> Report:
+    """The report on what runs in the cloud, and waits there for funds."""
+    exceeded = Wanted(ConditionType.BUDGET_EXCEEDED, "True", Reason.BALANCE_EXHAUSTED, _UNPAID)
+    return replace(report, message=f"{clause(report.message)}; {_UNPAID}", extra=(exceeded,))
 
 
 def _not_paid(error: CloudError, *, vanished: bool) -> Report:

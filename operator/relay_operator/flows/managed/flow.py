@@ -127,7 +127,10 @@ class ManagedFlow(Generic[SpecT, StatusT, ObsT]):
             self.actor.budgets.leaves_behind(facts.key)
         if isinstance(result, Accepted) and not facts.view.deleting:
             await self._keep(facts, result.resource, memory)
-        memory.unconnected, memory.connection_lost = "", False
+        memory.connection_lost = False
+        if facts.view.paused:
+            return result
+        memory.unconnected = ""
         switches = isinstance(action, SwitchOver)
         waits = serving(facts.obj.status) is not None and not switches  # until the switch, others use the old one
         used = facts.serving if waits else facts.observed

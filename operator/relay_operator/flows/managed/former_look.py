@@ -50,11 +50,13 @@ class FormerLooker(Generic[SpecT, StatusT, ObsT]):
         sight: Sight[ObsT],
         difference: Difference,
     ) -> FormerSight[ObsT]:
-        """What to do about former resources, one at a time."""
+        """What to do about former resources, one at a time; they are not looked at while the object is paused."""
         if not former(obj.status):
             memory.formers_missing = ("", 0.0)
             return FormerSight(Former.NONE)
         old, stands = serving(obj.status), standing(self.looker.resource, obj, sight.observed, difference, turn.now)
+        if obj.metadata.paused:
+            return FormerSight(stands or Former.KEPT)
         try:
             if stands is None or old is None:
                 return await self._out_of_service(turn, obj, account, memory, sight)
@@ -63,7 +65,7 @@ class FormerLooker(Generic[SpecT, StatusT, ObsT]):
             return await self._in_service(turn, obj, account, memory, old, stands)
         except CloudError as error:
             self.accounts.failed(account, error)
-            return FormerSight(Former.KEPT if stands is None else stands)
+            return FormerSight(stands or Former.KEPT)
 
     async def _in_service(
         self,

@@ -137,7 +137,9 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
         )
         disabled = self.disabled and demand is Demand.EXIST
         let_go = demand is Demand.DELETE_ABANDONING or (demand is not Demand.EXIST and not finalizer)
-        if paused or disabled or let_go:
+        # Without an id of its own, a look could only find what may be taken over, and nothing is.
+        known_id = obj.status.id and not self.looker.is_restored(obj) and demand is not Demand.DELETE_ORPHANING
+        if disabled or let_go or (paused and not known_id):
             unread = View(demand=demand, finalizer=finalizer, paused=paused, disabled=disabled, seen=Seen.BLIND)
             return Facts(self.resource, key, obj, now, NOT_ASKED, unread, known)
 
@@ -149,7 +151,7 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
         account = await self.accounts.resolve(obj.metadata.namespace, ref, ending=ending and self._made_all(obj, sent))
         if not isinstance(account, AccountReady):
             seen = Seen.BLIND if has or predicates.intent_open(obj, intent) else Seen.NOTHING
-            view = View(demand=demand, finalizer=finalizer, account=Account.of(account), seen=seen)
+            view = View(demand=demand, finalizer=finalizer, paused=paused, account=Account.of(account), seen=seen)
             return Facts(self.resource, key, obj, now, account, view, known)
 
         named = obj.status.identity if has else sent.identity if sent is not None else None
@@ -159,7 +161,8 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
         called = None if searched else account.endpoints.of(key.kind)
         refused = elsewhere(named, account, called) or not_served(key, account, ending=ending, scopes=scopes)
         if refused is not None:
-            view = View(demand=demand, finalizer=finalizer, account=Account.of(refused), seen=Seen.BLIND)
+            at = Account.of(refused)
+            view = View(demand=demand, finalizer=finalizer, paused=paused, account=at, seen=Seen.BLIND)
             return Facts(self.resource, key, obj, now, refused, view, known)
 
         sight: Sight[ObsT]
@@ -221,6 +224,7 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
         view = View(
             demand=demand,
             finalizer=meta.FINALIZER in obj.metadata.finalizers,
+            paused=obj.metadata.paused,
             plan_only=obj.metadata.plan_only,
             seen=sight.seen,
             gate=gate,
@@ -260,6 +264,7 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
             serving=aside.serving,
             inputs=given.inputs,
             models=given.models,
+            funded_since=self._funded_since(obj, account, turn.now),
             full=given.full,
             kept=kept,
             env_digest=given.digest,
@@ -315,8 +320,13 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
         beside = difference is Difference.BLUE_GREEN and not former(obj.status)
         replaces = difference is Difference.REPLACEABLE or asked is Recovery.RECREATE
         begins = replaces and not held_back and not obj.status.replacing
-        ends_first = begins and sight.seen in THERE and predicates.demand(obj) is Demand.EXIST
+        ends_first = begins and sight.seen in THERE and _lives(obj)
         return _Step(difference, change, differs, asked, held_back, beside, ends_first)
+
+    def _funded_since(self, obj: Resource[SpecT, StatusT], account: AccountReady, now: datetime) -> bool:
+        """Whether the account was seen to have funds after the resource was seen to be stopped."""
+        age = self.accounts.seen_funded(account)
+        return age is not None and age < (now - predicates.since_in(obj, "stopped", now)).total_seconds()
 
     def _here(self, key: ObjectKey, obj: Resource[SpecT, StatusT], account: AccountReady) -> Identity | None:
         """The identity to record if the cloud shows the resource by another URL, or an early release recorded none."""
@@ -446,12 +456,17 @@ def _inputs(read: ReadInputs | MissingInput | None, linked: Links, model_id: str
 
 def _ahead(obj: Resource[SpecT, StatusT], seen: Seen, step: _Step, gate: Gate, *, creates: bool, sent: bool) -> Ahead:
     """What budgets are asked about."""
-    lives = predicates.demand(obj) is Demand.EXIST
+    lives = _lives(obj)
     starts = not sent and _grows(step, gate)
     anew = step.ends_first or (lives and obj.metadata.plan_only and _anew(obj, seen, step))
     pays = lives and (creates or starts) and not anew
     again = lives and (seen is Seen.ABSENT or (seen is Seen.NOTHING and gate is Gate.ACCOUNT_UNFIT))
     return Ahead(pays, again, anew, step.change.name if step.change is not None else "", step.beside)
+
+
+def _lives(obj: Resource[SpecT, StatusT]) -> bool:
+    """Whether something may be made for it: it is neither being deleted nor paused."""
+    return predicates.demand(obj) is Demand.EXIST and not obj.metadata.paused
 
 
 def _grows(step: _Step, gate: Gate) -> bool:

@@ -54,7 +54,7 @@ class Looker(Searcher[SpecT, StatusT, ObsT]):
         is_open = predicates.intent_open(obj, intent)
         adopt_id = self._adopts(obj)
         deleting = predicates.demand(obj) is not Demand.EXIST
-        if identity.whose_status(obj.status, obj.metadata, self.installation.name) is Whose.RESTORED and obj.status.id:
+        if obj.status.id and self.is_restored(obj):
             return await self._look_at_restored(turn, obj, account, memory)
         if obj.status.id:
             if key.vanished and self._left_to_the_living(key, obj.metadata.uid, obj.status.id):
@@ -77,6 +77,10 @@ class Looker(Searcher[SpecT, StatusT, ObsT]):
             return Sight(Seen.UNKNOWABLE, note=f"{intent}{refused}")
         found = await self.search(turn, obj, intent, account, memory)
         return replace(found, note=f"{found.note}{refused}")
+
+    def is_restored(self, obj: Resource[SpecT, StatusT]) -> bool:
+        """Whether status was recorded for an earlier object of this name."""
+        return identity.whose_status(obj.status, obj.metadata, self.installation.name) is Whose.RESTORED
 
     def _adopts(self, obj: Resource[SpecT, StatusT]) -> str:
         """The id to adopt; empty if there is none, or `adopt-id` names what another replaces, or may."""

@@ -11,7 +11,7 @@ from relay_operator.api.conditions import ConditionType, Reason
 from relay_operator.api.meta import rfc3339
 from relay_operator.api.workload import SpecT, StatusT, WorkloadSpec
 from relay_operator.engine import conditions
-from relay_operator.engine.account import AccountReady, AccountRefused, AccountWaiting
+from relay_operator.engine.account import NOT_ASKED, AccountReady, AccountRefused, AccountWaiting
 from relay_operator.engine.actions import Keep, Nothing, Stall, Wait
 from relay_operator.engine.commands import annotate
 from relay_operator.engine.conditions import Wanted
@@ -22,6 +22,7 @@ from relay_operator.engine.report import (
     blind,
     deletion_waits,
     disabled,
+    held_by,
     outdated,
     paused,
     refused,
@@ -50,6 +51,7 @@ _OF_OTHERS = frozenset(
     }
 )
 
+_ABOUT_TO_ACT = (Wait(Reason.BACK_OFF), Wait(Reason.REPLACING))
 _SUPPOSED = "if the balance stopped it, it is "
 _FORMER_ONES = "former ones are being deleted"
 _LOST = f", and its answer is lost: it is not sent again unless {meta.RESTARTED_AT} gets another value"
@@ -136,16 +138,20 @@ def _stopped_as_asked(status: StatusT) -> bool:
 
 
 def _for_budget(facts: Facts[SpecT, StatusT, ObsT], report: Report) -> Report:
-    """The report on what a budget holds back; a stopped resource may have a deadline.
+    """The report on what a budget holds back; a stopped resource may have a deadline."""
+    exceeded = replace(report, extra=(_exceeded(report),))
+    deadline, told = _unstarted(facts)
+    return replace(exceeded, message=clause(report.message) + told, deletion_deadline=deadline) if told else exceeded
+
+
+def _unstarted(facts: Facts[SpecT, StatusT, ObsT]) -> tuple[datetime | None, str]:
+    """The deadline of what is stopped, with a clause about it.
 
     The cloud is not asked to start it, so that it cannot say whether the balance stopped it.
     """
-    exceeded = replace(report, extra=(_exceeded(report),))
-    if facts.view.seen is not Seen.STOPPED or _stopped_as_asked(facts.obj.status):
-        return exceeded
-    since = predicates.since_in(facts.obj, "stopped", facts.now)
-    deadline, told = _kept(facts, since, _SUPPOSED)
-    return replace(exceeded, message=clause(report.message) + told, deletion_deadline=deadline)
+    if facts.view.seen is not Seen.STOPPED or facts.funded_since or _stopped_as_asked(facts.obj.status):
+        return None, ""
+    return _kept(facts, predicates.since_in(facts.obj, "stopped", facts.now), _SUPPOSED)
 
 
 def _kept(facts: Facts[SpecT, StatusT, ObsT], since: datetime, supposed: str = "") -> tuple[datetime | None, str]:
@@ -251,14 +257,9 @@ def _with_excess(facts: Facts[SpecT, StatusT, ObsT], report: Report) -> Report:
 
 def _proposed(facts: Facts[SpecT, StatusT, ObsT], action: actions.Propose) -> Report:
     """Nothing is done, so that an agreed attempt, and a deadline of the cloud, still hold."""
-    message = f"{meta.PLAN_ONLY} holds it back: {sentence(proposal(facts, action))}"
+    deadline, told = _unstarted(facts)
+    message = f"{meta.PLAN_ONLY} holds it back: {sentence(proposal(facts, action))}{told}"
     agreed = facts.obj.status.next_attempt_time if facts.view.gate is Gate.LATER else None
-    deadline = None
-    if facts.view.seen is Seen.INTERRUPTED:
-        deadline, _ = _kept(facts, predicates.since_in(facts.obj, "interrupted", facts.now))
-    if facts.view.seen is Seen.STOPPED and not _stopped_as_asked(facts.obj.status):
-        deadline, told = _kept(facts, predicates.since_in(facts.obj, "stopped", facts.now), _SUPPOSED)
-        message += told
     report = Report("False", ConditionType.RECONCILING, Reason.PLAN_ONLY, message, Return.SETTLED)
     return replace(report, deletion_deadline=deadline, next_attempt=agreed)
 
@@ -304,7 +305,7 @@ def _waiting(facts: Facts[SpecT, StatusT, ObsT], reason: Reason, *, unreachable:
         case Reason.WAITING_FOR_RETRY:
             return None
         case Reason.PAUSED:
-            return paused(facts.obj.status, facts.obj.metadata)
+            return _paused(facts, unreachable=unreachable)
         case Reason.CLOUD_UNAVAILABLE:
             unread = blind(facts.error, unreachable=unreachable)
             return None if unread is None else _of_a_deletion(facts, unread)
@@ -322,6 +323,33 @@ def _waiting(facts: Facts[SpecT, StatusT, ObsT], reason: Reason, *, unreachable:
             return unknown(reason, facts.note)
         case _:
             return Report("False", ConditionType.RECONCILING, reason, _awaited(facts, reason))
+
+
+def _paused(facts: Facts[SpecT, StatusT, ObsT], *, unreachable: bool) -> Report:
+    """The report on an object that is left alone: that on what the cloud shows, as far as it was looked at."""
+    if facts.account is NOT_ASKED:
+        return paused(facts.obj.status, facts.obj.metadata)
+    otherwise = plan(replace(facts.view, paused=False, plan_only=False))
+    acts = otherwise in _ABOUT_TO_ACT or not isinstance(otherwise, Wait | Stall | Keep | actions.Rest)
+    told = None if acts else _decided(facts, otherwise, unreachable=unreachable)
+    report = _held_back(facts) if told is None else told
+    return replace(report, extra=(*report.extra, held_by(facts.obj.metadata, watched=True)))
+
+
+def _held_back(facts: Facts[SpecT, StatusT, ObsT]) -> Report:
+    """What the cloud shows of what is left alone and would otherwise be changed: it is not as the spec asks."""
+    if facts.error is not None:
+        return replace(paused(facts.obj.status, facts.obj.metadata), back=Return.TRANSITION, extra=())
+    if facts.observed is None or facts.view.seen is Seen.GONE:
+        return Report("False", None, Reason.PAUSED, _last_word(facts), Return.SETTLED)
+    shown, (deadline, told) = _progressing(facts, facts.observed), _unstarted(facts)
+    if told:
+        message = facts.resource.detail(facts.observed) + told
+        shown = replace(shown, message=message, deletion_deadline=deadline)
+    if facts.view.deleting:
+        return shown
+    message = f"{clause(shown.message)}; {meta.PAUSED} holds back what would be done about it"
+    return replace(shown, ready="False", trouble=None, reason=Reason.PAUSED, message=message)
 
 
 def _awaited(facts: Facts[SpecT, StatusT, ObsT], reason: Reason) -> str:
@@ -429,9 +457,10 @@ def _stopped(facts: Facts[SpecT, StatusT, ObsT], detail: str) -> Report:
     if facts.view.difference is Difference.NONE and waits and facts.note:
         detail = f"{detail}; {facts.note}"
     # If the balance stopped it, its deadline holds even if it should be stopped by now: the cloud does not know that.
-    # That of an interruption is over: what people stop is kept (section 3).
+    # It is over once there are funds; that of an interruption is over, too: what people stop is kept (section 3).
     before = facts.obj.status
-    deadline = workload.told(before).deletion_deadline if before.state == "stopped" else None
+    holds = before.state == "stopped" and not facts.funded_since
+    deadline = workload.told(before).deletion_deadline if holds else None
     doom = "" if deadline is None else _doom(deadline)
     return Report("True", None, reason, detail + doom, Return.SETTLED, deletion_deadline=deadline)
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from relay_operator.api.meta import ObjectKey
+from relay_operator.engine.account import AccountReady
 from relay_operator.engine.leftover import Fate, Leftover
 from relay_operator.engine.leftovers import _OTHERS
 from tests.unit.flows.account.passes import KEY, LOOK, Passes
@@ -81,6 +83,29 @@ async def test_while_something_waits_for_funds_the_balance_alone_is_read_and_a_r
     assert (called[0], called.count("balance"), "usage" in called) == ("balance", 2, True)
     assert passes.called == [pod]
     assert "balance" not in await passes.glances(60)
+
+
+async def test_funds_that_are_gone_are_told_with_the_balance_that_is_read_anyway(passes: Passes) -> None:
+    await passes.settled()
+    passes.cloud.available = -324
+    await passes.refuse(ObjectKey("GpuPod", NAMESPACE, "train"))
+    assert await passes.glances(1) == ["balance"]
+    status, message = passes.condition("FundsLow")
+    assert (status, message) == ("True", "the available balance is -324 cents: add funds, or nothing starts")
+
+
+async def test_it_is_known_since_when_there_are_funds_above_the_floor(passes: Passes) -> None:
+    passes.cloud.floor = 100
+    await passes.settled()
+    ready = await passes.accounts.state(KEY)
+    assert isinstance(ready, AccountReady)
+    passes.world.clock.seconds += 7
+    assert passes.accounts.seen_funded(ready) == 7
+    passes.cloud.available = 100
+    await passes.refuse(ObjectKey("GpuPod", NAMESPACE, "train"))
+    await passes.glances(1)
+    assert passes.accounts.seen_funded(ready) is None
+    assert passes.accounts.seen_funded(replace(ready, key=ready.key._replace(name="other"))) is None
 
 
 async def test_a_key_that_may_not_read_the_balance_is_not_asked_for_it_all_the_time(passes: Passes) -> None:

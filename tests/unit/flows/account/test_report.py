@@ -7,13 +7,14 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from relay_client import Cloud
+from relay_operator.api import meta
 from relay_operator.api.cloudaccount import AccountStatus, InUse, Spend, WebhookStatus
 from relay_operator.api.conditions import ConditionType, Reason
-from relay_operator.api.meta import ObjectKey
+from relay_operator.api.meta import ObjectKey, ObjectMeta
 from relay_operator.engine import conditions
 from relay_operator.engine.account import AccountReady, AccountRefused, AccountState, AccountWaiting
 from relay_operator.engine.endpoints import Endpoints
-from relay_operator.engine.report import PAUSED
+from relay_operator.engine.report import held_by
 from relay_operator.engine.status import status_patch
 from relay_operator.engine.unclaimed_ids import UnclaimedIds
 from relay_operator.flows.account.report import AccountFinding, OrganizationSeen, new_status
@@ -152,6 +153,13 @@ def test_funds_below_the_floor_are_low_though_nothing_burns(ready: AccountReady)
     assert low.message == "the available balance is 499 cents, below the floor of 500: add funds, or nothing starts"
 
 
+def test_that_low_funds_are_below_the_floor_is_told_though_they_hardly_moved(ready: AccountReady) -> None:
+    low = new_status(AccountStatus(), _finding(ready, _seen(5, runway=0)))
+    below = conditions.find(new_status(low, _finding(ready, _seen(-1, runway=0))).conditions, ConditionType.FUNDS_LOW)
+    assert below is not None
+    assert below.message.startswith("the available balance is -1 cents")
+
+
 def test_the_least_deposit_is_told_with_the_money_and_a_spend_limit_at_once(ready: AccountReady) -> None:
     def seen(available: int, least: int, limit: int | None) -> OrganizationSeen:
         told = _seen(available)
@@ -221,7 +229,8 @@ def test_what_the_key_may_not_do_is_told_without_making_the_account_unready(read
 
 
 def test_a_paused_account_says_so(ready: AccountReady) -> None:
-    status = new_status(AccountStatus(), _finding(ready, _seen(), held=PAUSED))
+    held = held_by(ObjectMeta(name="a", annotations={meta.PAUSED: "true"}), watched=True)
+    status = new_status(AccountStatus(), _finding(ready, _seen(), held=held))
     assert _says(status, ConditionType.PAUSED) == ("True", "Paused")
 
 

@@ -11,9 +11,11 @@ import pytest
 
 from relay_client import Cloud
 from relay_client.answers import MAX_VALUES
+from relay_operator.api.conditions import ConditionType, Reason
 from relay_operator.api.inferencebatch import SHOWN_PROBLEMS, PartStatus
 from relay_operator.api.meta import ObjectKey
 from relay_operator.engine.account import AccountReady, AccountRefused
+from relay_operator.engine.actions import Keep, Nothing
 from relay_operator.engine.cache import Cache
 from relay_operator.engine.confirmation import ConfirmationDelays
 from relay_operator.engine.endpoints import Endpoints
@@ -27,6 +29,7 @@ from relay_operator.flows.batch.names import TAG, PartTag
 from relay_operator.flows.batch.places import Places
 from relay_operator.flows.batch.plan import Live
 from relay_operator.flows.batch.polls import BatchPolls
+from relay_operator.flows.batch.report import report_of
 from relay_operator.flows.batch.transfers import Transfers
 from tests.unit.client.scripted import Reply, scripted_server
 from tests.unit.flows.batch.acting import KEY, ready
@@ -91,6 +94,29 @@ async def test_running_parts_are_read_with_one_list_unless_something_changed(
         facts = await gatherer(cloud).gather(Turn(KEY, "uid-1", NOON, priority), obj, BatchMemory("uid-1"))
     assert facts.error is None
     assert server.targets == asked
+
+
+@pytest.mark.parametrize(("available", "unfunded"), [(99, True), (100, False)])
+async def test_what_runs_for_an_account_without_funds_says_so(available: int, unfunded: bool) -> None:
+    obj = batch(status=status(*(sent(part) for part in PARTS)))
+    money = {"availableCents": available, "autoStopFloorCents": 100}
+    low = [{"type": "FundsLow", "status": "True"}]
+    account = {"metadata": {"name": "default"}, "status": {**money, "conditions": low}}
+    async with (
+        scripted_server() as server,
+        Cloud(server.url, "or_key_0123456789", inference_url=server.url, organization_id="org-1") as cloud,
+    ):
+        server.will(LIST)
+        looking = gatherer(cloud)
+        looking.cache.put(ready(cloud).key, cast("Any", account))
+        facts = await looking.gather(Turn(KEY, "uid-1", NOON, Priority.POLL), obj, BatchMemory("uid-1"))
+    told = report_of(facts, Keep(), Nothing(), facts.status, unreachable=False)
+    assert told is not None
+    assert (told.ready, told.reason, "records wait until there are funds" in told.message) == (
+        "True", Reason.RUNNING, unfunded
+    )  # fmt: skip
+    exceeded = [(ConditionType.BUDGET_EXCEEDED, Reason.BALANCE_EXHAUSTED)]
+    assert [(each.type, each.reason) for each in told.extra] == exceeded * unfunded
 
 
 async def test_of_a_batch_only_what_is_shown_or_needed_is_kept() -> None:

@@ -7,7 +7,8 @@ from pydantic import JsonValue
 
 from relay_client import CapacityExhausted, Conflict, HeldBack, PaymentRequired
 from relay_kube.kube import CONFIG_MAPS
-from relay_operator.api.conditions import ConditionType
+from relay_operator.api.conditions import ConditionType, Reason
+from relay_operator.engine.account import AccountRefused
 from relay_operator.engine.memory import MOST_EVENTS
 from relay_operator.flows.managed.resource import Look
 from tests.unit.engine.apiserver import Fault, status_fault
@@ -268,9 +269,10 @@ async def test_a_reason_of_another_release_is_carried_on(world: World) -> None:
     world.server.edit(
         "gpupods", NAMESPACE, "train", {"status": {"conditions": [written | {"reason": "FromTheFuture"}]}}, status=True
     )
-    world.annotate(paused="true")
+    world.account.state = AccountRefused(Reason.ACCOUNT_UNAUTHORIZED, "key refused")
+    world.hint()
     await world.settle()
-    assert world.reason() == "FromTheFuture"
+    assert (world.reason(), world.stalled()) == ("FromTheFuture", "AccountUnauthorized: key refused")
 
 
 async def test_a_status_that_is_not_taken_is_written_later(world: World) -> None:

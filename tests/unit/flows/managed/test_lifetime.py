@@ -95,7 +95,7 @@ async def test_paused_past_a_deadline_rests_without_a_loop(world: World) -> None
     await made(world, lifetime={"maxRuntimeSeconds": 60})
     world.annotate(paused="true")
     await world.wait(300)
-    assert (world.pods.count("stop"), world.reason()) == (0, "Running")
+    assert (world.pods.count("stop"), world.reason()) == (0, "Paused")
     assert len(world.passes) < 10
 
 

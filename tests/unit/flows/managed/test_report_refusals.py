@@ -38,6 +38,8 @@ ERRORS: dict[str, tuple[CloudError, Reason, bool, RetryKind]] = {
     "key refused": (Unauthorized("c", "m"), Reason.ACCOUNT_UNAUTHORIZED, True, RetryKind.ADVISED),
     "key refused a moment ago": (CircuitOpen("c", "m"), Reason.ACCOUNT_UNAUTHORIZED, True, RetryKind.ADVISED),
     "scope lacking": (Forbidden("c", "m"), Reason.ACCOUNT_FORBIDDEN, True, RetryKind.SLOW),
+    "suspended": (Forbidden("c", "m", code="account_suspended"), Reason.ACCOUNT_SUSPENDED, True, RetryKind.SLOW),
+    "under review": (Forbidden("c", "m", code="account_unavailable"), Reason.ACCOUNT_SUSPENDED, True, RetryKind.SLOW),
     "malformed": (BadRequest("c", "m"), Reason.SPEC_INVALID, True, RetryKind.SLOW),
     "meaningless": (Invalid("c", "m"), Reason.SPEC_INVALID, True, RetryKind.SLOW),
     "no such call": (NotServed("c", "m"), Reason.NOT_SERVED, True, RetryKind.SLOW),

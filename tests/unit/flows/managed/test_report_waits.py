@@ -4,7 +4,7 @@ import pytest
 
 from relay_client import CloudUnavailable, Unauthorized
 from relay_operator.api.conditions import ConditionType, Reason
-from relay_operator.engine.account import AccountRefused, AccountWaiting
+from relay_operator.engine.account import NOT_ASKED, AccountRefused, AccountWaiting
 from relay_operator.engine.actions import Expire, Ignore, Keep, Nothing, Release, Stall, Wait
 from relay_operator.engine.report import Return
 from relay_operator.flows.managed.actions import Action
@@ -37,7 +37,12 @@ def test_status_stays_as_it_is_at(known: PodFacts, action: Action) -> None:
 
 MADE = pod(status={"id": "pod-1"})
 WAITS: dict[str, tuple[PodFacts, Action, bool, tuple[object, ...]]] = {
-    "paused": (facts(), Wait(Reason.PAUSED), False, (None, None, Reason.PAUSED, Return.NEVER)),
+    "paused, and not looked at": (
+        facts(state=NOT_ASKED),
+        Wait(Reason.PAUSED),
+        False,
+        (None, None, Reason.PAUSED, Return.NEVER),
+    ),
     "silence for a while": (
         facts(error=CloudUnavailable("c", "m")),
         Wait(Reason.CLOUD_UNAVAILABLE),
