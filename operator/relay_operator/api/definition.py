@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any, Literal, cast
 
-from relay_operator.api.meta import Model, Resource
+from relay_operator.api.meta import GROUP, Model, ObjectMeta, Resource
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +23,18 @@ class Scale:
     spec_replicas: str
     status_replicas: str
     label_selector: str
+
+
+_LONGEST_LABEL = 63
+
+
+def selector(noun: str, metadata: ObjectMeta) -> str:
+    """The label selector of the scale subresource. Nothing carries the label, but autoscalers parse it.
+
+    So a name that is too long for the value of a label gives way to the UID.
+    """
+    value = metadata.name if len(metadata.name) <= _LONGEST_LABEL else metadata.uid
+    return f"{GROUP}/{noun}={value}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,8 +11,8 @@ from pydantic import Field, JsonValue
 
 from relay_client import Cloud, Oversized, items_of, operations
 from relay_operator.api.conditions import Reason
-from relay_operator.api.definition import READY, Column, Scale, definition_of
-from relay_operator.api.meta import GROUP, CreateIntent, Model, ObjectKey, Resource, Time
+from relay_operator.api.definition import READY, Column, Scale, definition_of, selector
+from relay_operator.api.meta import CreateIntent, Model, ObjectKey, Resource, Time
 from relay_operator.api.parts import ClusterUpdateStrategy, ReplicaGpu, UpdateType
 from relay_operator.api.schema import field_rules, map_by, rules
 from relay_operator.api.workload import FIRST_COLUMNS, LAST_COLUMNS, SAME_ACCOUNT, BlueGreenStatus
@@ -347,7 +347,7 @@ class GpuClusters(ExternalResource[GpuClusterSpec, GpuClusterStatus, SeenCluster
             "state": summary.status,
             "replicas": summary.replica_count,
             "ready_replicas": max(summary.active_replicas or 0, 0),
-            "selector": f"{GROUP}/cluster={obj.metadata.name}",
+            "selector": selector("cluster", obj.metadata),
             "endpoint_url": summary.endpoint_url,
             "gpu_model_id": summary.gpu_model_id,
         }

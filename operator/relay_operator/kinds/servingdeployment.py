@@ -10,7 +10,8 @@ from pydantic import JsonValue
 from relay_client import Cloud, NotFound, NotServed, items_of, operations
 from relay_client.errors import clause
 from relay_operator.api.conditions import Reason
-from relay_operator.api.meta import GROUP, CreateIntent
+from relay_operator.api.definition import selector
+from relay_operator.api.meta import CreateIntent
 from relay_operator.api.servingdeployment import (
     DEFINITION,
     Role,
@@ -197,7 +198,7 @@ class ServingDeployments(ExternalResource[ServingDeploymentSpec, ServingDeployme
             "replicas": len(row.replicas),
             "desired_replicas": replicas,
             "ready_replicas": row.replicas_ready,
-            "selector": f"{GROUP}/deployment={obj.metadata.name}",
+            "selector": selector("deployment", obj.metadata),
             "gpu_model_id": row.gpu_model_id,
             "gpu_count": gpus if row.gpu_count_per_replica is None else row.gpu_count_per_replica,
             "backend_weight": row.backend_weight,

@@ -61,6 +61,8 @@ class BatchMemory(SearchingMemory):
     """Whether every upload of this object was answered, in this process, so that no file needs a search."""
     knows_all: bool = False
     """Whether status has every batch of this object: this process began it, or compared it with the cloud's list."""
+    intent: CreateIntent | None = None
+    """The intent by which this process searches for batches that status may lack."""
     unsent: str = ""
     """The intent, or the create of a part, that was written down, maybe without an answer, and not sent since."""
     cancelled: dict[str, float] = field(default_factory=dict)

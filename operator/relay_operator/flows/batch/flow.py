@@ -27,6 +27,7 @@ from relay_operator.flows.batch.actions import Action
 from relay_operator.flows.batch.facts import BatchMemory, Facts
 from relay_operator.flows.batch.gather import Gatherer
 from relay_operator.flows.batch.names import tag_of
+from relay_operator.flows.batch.open_intent import open_intent, with_open_intent
 from relay_operator.flows.batch.plan import plan
 from relay_operator.flows.batch.report import doubts, report_of
 from relay_operator.flows.batch.result import NotPaid, Paid, Result, Unknown
@@ -66,13 +67,15 @@ class BatchFlow:
         return BatchMemory(uid)
 
     async def gather(self, turn: Turn, obj: InferenceBatch, memory: BatchMemory) -> Facts:
-        return await self.gatherer.gather(turn, obj, memory)
+        facts = await self.gatherer.gather(turn, with_open_intent(obj, memory), memory)
+        memory.intent = open_intent(facts)
+        return facts
 
     def plan(self, facts: Facts) -> Action:
         return plan(facts.view)
 
     def intent(self, facts: Facts) -> CreateIntent | None:
-        return facts.intent if facts.obj.status.create_token else None
+        return facts.intent if facts.obj.status.create_token else open_intent(facts)
 
     async def act(self, facts: Facts, action: Action, memory: BatchMemory, writer: ObjectWriter) -> Result:
         return await self.actor.act(facts, action, memory, writer)
