@@ -15,9 +15,8 @@ from relay_operator.api.definition import READY, Column, Scale, definition_of
 from relay_operator.api.meta import GROUP, CreateIntent, Model, ObjectKey, Resource, Time
 from relay_operator.api.parts import ClusterUpdateStrategy, ReplicaGpu, UpdateType
 from relay_operator.api.schema import field_rules, map_by, rules
-from relay_operator.api.workload import FIRST_COLUMNS, LAST_COLUMNS, SAME_ACCOUNT, BlueGreenStatus
+from relay_operator.api.workload import BILLED_EARLY, FIRST_COLUMNS, LAST_COLUMNS, SAME_ACCOUNT, BlueGreenStatus
 from relay_operator.budgets.prices import Capacity
-from relay_operator.engine.commitment import BILLED_EARLY
 from relay_operator.engine.fit_schema import fit_schema, moment
 from relay_operator.engine.shared_lists import SharedLists
 from relay_operator.engine.unclaimed_ids import UnclaimedIds
