@@ -17,8 +17,9 @@ from relay_operator.accounts.account_object import (
     parse_account,
     served_kinds,
 )
-from relay_operator.accounts.key_secret import ApiKey, NoKey, read_api_key
+from relay_operator.accounts.key_secret import ApiKey, read_api_key
 from relay_operator.accounts.shortage import Shortage
+from relay_operator.api.api_key import NoKey
 from relay_operator.api.cloudaccount import AnyAccount, ClusterCloudAccount, CreateRecovery, RateLimit, secret_namespace
 from relay_operator.api.conditions import Reason
 from relay_operator.api.meta import ObjectKey
