@@ -164,20 +164,16 @@ class Connector:
             return AccountRefused(Reason.ACCOUNT_FORBIDDEN, message)
         endpoints = called(urls[0], urls[1] or "")
         connection.who, connection.endpoint = kept(who), endpoints.management
-        resend = account.spec.create_recovery is CreateRecovery.RETRY_BY_NAME
-        adoption, serves = account.spec.allow_adoption, served_kinds(account, self.shared_kinds)
-        grants, organization = granted_scopes(account), who.organization_id
-        budget = account.spec.budget
         return AccountReady(
             key,
             cloud,
-            organization,
+            who.organization_id,
             connection.unclaimed,
-            resend,
-            adoption,
-            serves,
-            grants,
-            budget,
+            resend_unknown=account.spec.create_recovery is CreateRecovery.RETRY_BY_NAME,
+            adoption_allowed=account.spec.allow_adoption,
+            serves=served_kinds(account, self.shared_kinds),
+            grants=granted_scopes(account),
+            budget=account.spec.budget,
             endpoints=endpoints,
         )
 
