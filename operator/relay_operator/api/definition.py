@@ -17,15 +17,6 @@ class Column:
 
 
 @dataclass(frozen=True, slots=True)
-class Scale:
-    """Where the scale subresource finds its numbers."""
-
-    spec_replicas: str
-    status_replicas: str
-    label_selector: str
-
-
-@dataclass(frozen=True, slots=True)
 class Definition:
     """One kind: its model, its names, and its presentation."""
 
@@ -37,7 +28,8 @@ class Definition:
     columns: tuple[Column, ...]
     summary: str
     namespaced: bool = True
-    scale: Scale | None = None
+    scaled_by: str = ""
+    """The path of the replicas that `kubectl scale` changes; empty if the kind cannot be scaled."""
     rules: tuple[tuple[str, str], ...] = ()
     """CEL rules on a whole object, each with a message that says what to do."""
     creates: str | None = None
@@ -64,7 +56,7 @@ def definition_of(
     *,
     summary: str,
     columns: tuple[Column, ...],
-    scale: Scale | None = None,
+    scaled_by: str = "",
 ) -> Definition:
     """The definition of a namespaced kind that its model describes in full, and whose plural is its name with an s."""
     fields = model.model_fields
@@ -77,5 +69,5 @@ def definition_of(
         status=cast("type[Model]", fields["status"].annotation),
         columns=columns,
         summary=summary,
-        scale=scale,
+        scaled_by=scaled_by,
     )

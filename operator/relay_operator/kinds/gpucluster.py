@@ -11,7 +11,7 @@ from pydantic import Field, JsonValue
 
 from relay_client import Cloud, Oversized, items_of, operations
 from relay_operator.api.conditions import Reason
-from relay_operator.api.definition import READY, Column, Scale, definition_of
+from relay_operator.api.definition import READY, Column, definition_of
 from relay_operator.api.meta import GROUP, CreateIntent, Model, ObjectKey, Resource, Time
 from relay_operator.api.parts import ClusterUpdateStrategy, ReplicaGpu, UpdateType
 from relay_operator.api.schema import field_rules, map_by, rules
@@ -124,7 +124,7 @@ DEFINITION = definition_of(
     GpuCluster,
     "gcl",
     summary="Replicas of a container behind one HTTPS endpoint, scaled by kubectl scale, HPA or KEDA.",
-    scale=Scale(".spec.replicas", ".status.replicas", ".status.selector"),
+    scaled_by=".spec.replicas",
     columns=(
         *FIRST_COLUMNS,
         Column("Desired", ".spec.replicas", "integer"),
