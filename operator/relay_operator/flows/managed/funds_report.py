@@ -20,36 +20,35 @@ SUPPOSED = "if the balance stopped it, it is "
 
 def short_of_funds(facts: Facts[SpecT, StatusT, ObsT], refusal: Report) -> Report:
     """The report on a refusal for lack of funds; a stopped resource may have a deadline."""
-    if facts.view.seen is not Seen.STOPPED:
-        return unfunded(refusal)
-    exceeded = unfunded(refusal, refusal.reason).extra
-    if stopped_as_asked(facts.obj.status):
-        return replace(refusal, extra=exceeded)
-    deadline, told = kept(facts, predicates.since_in(facts.obj, "stopped", facts.now))
-    message = clause(refusal.message) + told
-    return replace(refusal, message=message, extra=exceeded, deletion_deadline=deadline)
+    return held_back(facts, refusal, "") if facts.view.seen is Seen.STOPPED else unfunded(refusal)
 
 
-def stopped_as_asked(status: StatusT) -> bool:
+def held_back(facts: Facts[SpecT, StatusT, ObsT], report: Report, supposed: str = SUPPOSED) -> Report:
+    """The report on what a budget holds back; a stopped resource may have a deadline.
+
+    The cloud is not asked to start it, so that it cannot say whether the balance stopped it.
+    """
+    exceeded = Wanted(ConditionType.BUDGET_EXCEEDED, "True", report.reason, report.message)
+    if (stopped := kept_stopped(facts, supposed)) is not None:
+        deadline, told = stopped
+        report = replace(report, message=clause(report.message) + told, deletion_deadline=deadline)
+    return replace(report, extra=(exceeded,))
+
+
+def kept_stopped(facts: Facts[SpecT, StatusT, ObsT], supposed: str) -> tuple[datetime | None, str] | None:
+    """As `kept`, for what is stopped; None for anything else, and for what was stopped as asked."""
+    if facts.view.seen is not Seen.STOPPED or _stopped_as_asked(facts.obj.status):
+        return None
+    return kept(facts, predicates.since_in(facts.obj, "stopped", facts.now), supposed)
+
+
+def _stopped_as_asked(status: StatusT) -> bool:
     """Whether it was stopped before it was to run again, so that the cloud keeps it (section 3)."""
     ready = conditions.find(status.conditions, ConditionType.READY)
     if status.state != "stopped" or workload.told(status).deletion_deadline is not None or ready is None:
         return False
     # Only what was stopped as asked is Ready while it is stopped, whatever was reported after that.
     return ready.status == "True" or ready.last_transition_time > (status.state_since or ready.last_transition_time)
-
-
-def held_back(facts: Facts[SpecT, StatusT, ObsT], report: Report) -> Report:
-    """The report on what a budget holds back; a stopped resource may have a deadline.
-
-    The cloud is not asked to start it, so that it cannot say whether the balance stopped it.
-    """
-    exceeded = replace(report, extra=(_exceeded(report),))
-    if facts.view.seen is not Seen.STOPPED or stopped_as_asked(facts.obj.status):
-        return exceeded
-    since = predicates.since_in(facts.obj, "stopped", facts.now)
-    deadline, told = kept(facts, since, SUPPOSED)
-    return replace(exceeded, message=clause(report.message) + told, deletion_deadline=deadline)
 
 
 def kept(facts: Facts[SpecT, StatusT, ObsT], since: datetime, supposed: str = "") -> tuple[datetime | None, str]:
@@ -70,7 +69,3 @@ def with_excess(facts: Facts[SpecT, StatusT, ObsT], report: Report) -> Report:
         return report
     exceeded = Wanted(ConditionType.BUDGET_EXCEEDED, "True", Reason.BUDGET_EXCEEDED, facts.funded.excess)
     return replace(report, extra=(*report.extra, exceeded))
-
-
-def _exceeded(report: Report) -> Wanted:
-    return Wanted(ConditionType.BUDGET_EXCEEDED, "True", report.reason, report.message)

@@ -37,8 +37,8 @@ from relay_operator.flows.managed.funds_report import (
     doomed,
     held_back,
     kept,
+    kept_stopped,
     short_of_funds,
-    stopped_as_asked,
     with_excess,
 )
 from relay_operator.flows.managed.plan import plan
@@ -207,8 +207,8 @@ def _proposed(facts: Facts[SpecT, StatusT, ObsT], action: actions.Propose) -> Re
     deadline = None
     if facts.view.seen is Seen.INTERRUPTED:
         deadline, _ = kept(facts, predicates.since_in(facts.obj, "interrupted", facts.now))
-    if facts.view.seen is Seen.STOPPED and not stopped_as_asked(facts.obj.status):
-        deadline, told = kept(facts, predicates.since_in(facts.obj, "stopped", facts.now), SUPPOSED)
+    if (stopped := kept_stopped(facts, SUPPOSED)) is not None:
+        deadline, told = stopped
         message += told
     report = Report("False", ConditionType.RECONCILING, Reason.PLAN_ONLY, message, Return.SETTLED)
     return replace(report, deletion_deadline=deadline, next_attempt=agreed)
