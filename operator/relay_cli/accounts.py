@@ -1,13 +1,10 @@
 """Accounts, and the cloud as their keys see it; pure, except for the async functions."""
 
-import base64
-import binascii
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import aclosing, asynccontextmanager
 from typing import Annotated, Final, NamedTuple, TypeAlias
 
 import typer
-from pydantic import JsonValue
 
 from relay_cli import objects
 from relay_cli.failures import Failure, Status
@@ -15,6 +12,7 @@ from relay_cli.kubectl import Forbidden, Kubectl, Missing, parsed
 from relay_cli.objects import DEFAULT, CloudObject
 from relay_cli.terminal import complain
 from relay_client import Cloud, CloudError, ConnectionPool
+from relay_operator.api.api_key import NoKey, key_in
 from relay_operator.api.cloudaccount import AnyAccount, CloudAccount, ClusterCloudAccount, secret_namespace, urls_passed
 from relay_operator.api.conditions import ConditionType
 from relay_operator.api.meta import GROUP
@@ -87,6 +85,8 @@ async def cloud_of(kubectl: Kubectl, account: AnyAccount, base_url: str) -> Asyn
     require_accepted(account, base_url)
     ref = account.spec.api_key_secret_ref
     key = key_in(await kubectl.get(f"secret/{ref.name}", secret_namespace(account)), ref.name, ref.key)
+    if isinstance(key, NoKey):
+        raise Failure(key.message)
     try:
         async with connections() as pool:
             yield Cloud(url_of(account, base_url), key, user_agent="kubectl-relay", pool=pool)
@@ -136,21 +136,6 @@ def url_unknown(account: AnyAccount) -> Failure:
         "cloud's URL with --base-url or RELAY_DEFAULT_BASE_URL",
         Status.MISUSED,
     )
-
-
-def key_in(secret: Mapping[str, JsonValue], name: str, key: str) -> str:
-    """The API key in a Secret. Raises Failure, which repeats nothing of the Secret."""
-    data = secret.get("data")
-    encoded = data.get(key) if isinstance(data, dict) else None
-    if not isinstance(encoded, str):
-        raise Failure(f"the Secret {name} has no key {key}")
-    try:
-        value = base64.b64decode(encoded, validate=True).decode().strip()
-    except (binascii.Error, UnicodeDecodeError):
-        raise Failure(f"the key {key} of the Secret {name} is not text") from None
-    if not value:
-        raise Failure(f"the key {key} of the Secret {name} is empty")
-    return value
 
 
 class Organization(NamedTuple):

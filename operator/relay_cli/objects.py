@@ -12,7 +12,7 @@ from relay_cli.failures import Failure, Status
 from relay_cli.kubectl import Kubectl, parsed
 from relay_operator.api.meta import API_VERSION, GROUP, Model, Resource
 from relay_operator.api.references import AccountKind, AccountRef
-from relay_operator.api.workload import Blue, WorkloadStatus
+from relay_operator.api.workload import BILLED, BILLED_EARLY, Blue, WorkloadStatus
 
 Reference: TypeAlias = Annotated[str, typer.Argument(metavar="KIND/NAME", help="The object, as in gpod/trainer.")]
 
@@ -24,9 +24,6 @@ WORKLOADS: Final = (*MACHINES, "GpuCluster", "ServingDeployment")
 """Kinds whose objects cost something per hour; the others have no price."""
 _REFERENCE = re.compile(r"[A-Za-z][A-Za-z0-9.]*/[a-z0-9][-a-z0-9.]*")
 _ENDED = frozenset({"stopped", "terminated", "failed"})
-_BILLED = frozenset({"running", "degraded"})
-_BILLED_EARLY = ("GpuCluster", "provisioning")
-"""The cloud bills replicas that load."""
 _PATIENCE = timedelta(minutes=1)
 
 
@@ -70,7 +67,7 @@ class CloudObject(Resource[CloudSpec, CloudStatus]):
 
     @property
     def _own_is_billed(self) -> bool:
-        return self.status.state in _BILLED or (self.kind, self.status.state) == _BILLED_EARLY
+        return self.status.state in (BILLED | BILLED_EARLY if self.kind == "GpuCluster" else BILLED)
 
     @property
     def aside(self) -> Sequence[Blue]:

@@ -49,7 +49,7 @@ SLICE_SECONDS: Final = 0.005
 
 
 class BatchRunner(Outbound):
-    """Runs steps when the clock finds them due."""
+    """Runs steps when the clock finds them due. A step changes the balance, which any later transition reads."""
 
     def __init__(self, store: Store, storage: FileStorage, worker: Worker, funds: Funds, turns: Turns) -> None:
         super().__init__(store, STEP, AT_ONCE, per_lane=1)
@@ -71,11 +71,6 @@ class BatchRunner(Outbound):
     def _owner(self, tx: Tx, lane: str) -> str | None:
         batch = BATCHES.find(tx, id=lane)
         return None if batch is None else batch.organization_id
-
-    def barrier(self) -> int | None:
-        """A step changes the balance, which any later transition reads."""
-        earliest = self.earliest()
-        return None if earliest is None else earliest + 1
 
     async def _attempt(self, queued: QueuedCall, at: int, horizon: int) -> None:
         del at  # a step happens at its due time, even after a pause of the process

@@ -26,6 +26,9 @@ class Outbound(ABC):
     `CallQueue` divides these places among organizations.
     """
 
+    precedes = 1
+    """After how long from an item's due time a transition waits for the item; by default, any later one does."""
+
     def __init__(self, store: Store, kind: str, in_all: int, per_lane: int) -> None:
         self._store = store
         self._kind = kind
@@ -45,9 +48,10 @@ class Outbound(ABC):
     def _owner(self, tx: Tx, lane: str) -> str | None:
         """The organization of a lane; None if the lane is gone."""
 
-    @abstractmethod
     def barrier(self) -> int | None:
         """The first instant whose transitions must wait for an unfinished item; None for no wait."""
+        earliest = self.earliest()
+        return None if earliest is None else earliest + self.precedes
 
     async def abandon(self) -> None:
         """Stop what is under way without an outcome; it stays due."""

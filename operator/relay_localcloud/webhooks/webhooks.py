@@ -9,7 +9,7 @@ from functools import partial
 from typing import Final
 
 from pydantic import JsonValue
-from sqlalchemy import ForeignKeyConstraint, Index, Integer, bindparam, delete, literal_column, select, text
+from sqlalchemy import ForeignKeyConstraint, Index, bindparam, delete, select, text
 
 from relay_localcloud.http.pages import Page
 from relay_localcloud.kernel import due, tables
@@ -41,7 +41,6 @@ FAN_OUT: Final = "webhook.fan_out"
 FORGET: Final = "webhook.forget"
 """The kind of due items that delete the rest of a removed subscription, their subject."""
 FORGOTTEN_AT_ONCE: Final = 500
-_ROW: Final = literal_column("rowid", Integer)
 _UNRECORDED: Final = Prepared(
     select(tables.due.c.id)
     .where(tables.due.c.lane == bindparam("organization"), tables.due.c.kind == FAN_OUT)
@@ -194,8 +193,9 @@ def _forget(tx: Tx, item: DueItem) -> None:
     parts = (tables.due.c.lane, DELIVERIES.columns["webhook_id"], ATTEMPTS.columns["webhook_id"])
     gone = 0
     for subscription in parts:
-        some = select(_ROW).select_from(subscription.table).where(subscription == item.subject).limit(FORGOTTEN_AT_ONCE)
-        gone += tx.connection.execute(delete(subscription.table).where(_ROW.in_(some))).rowcount
+        mine = select(tables.FIRST_COME).select_from(subscription.table).where(subscription == item.subject)
+        some = tables.FIRST_COME.in_(mine.limit(FORGOTTEN_AT_ONCE))
+        gone += tx.connection.execute(delete(subscription.table).where(some)).rowcount
     if gone:
         tx.schedule(tx.now + SECOND, FORGET, item.subject)
 

@@ -17,8 +17,9 @@ from relay_operator.accounts.account_object import (
     parse_account,
     served_kinds,
 )
-from relay_operator.accounts.key_secret import ApiKey, NoKey, read_api_key
+from relay_operator.accounts.key_secret import ApiKey, read_api_key
 from relay_operator.accounts.shortage import Shortage
+from relay_operator.api.api_key import NoKey
 from relay_operator.api.cloudaccount import AnyAccount, ClusterCloudAccount, CreateRecovery, RateLimit, secret_namespace
 from relay_operator.api.conditions import Reason
 from relay_operator.api.meta import ObjectKey
@@ -163,20 +164,16 @@ class Connector:
             return AccountRefused(Reason.ACCOUNT_FORBIDDEN, message)
         endpoints = called(urls[0], urls[1] or "")
         connection.who, connection.endpoint = kept(who), endpoints.management
-        resend = account.spec.create_recovery is CreateRecovery.RETRY_BY_NAME
-        adoption, serves = account.spec.allow_adoption, served_kinds(account, self.shared_kinds)
-        grants, organization = granted_scopes(account), who.organization_id
-        budget = account.spec.budget
         return AccountReady(
             key,
             cloud,
-            organization,
+            who.organization_id,
             connection.unclaimed,
-            resend,
-            adoption,
-            serves,
-            grants,
-            budget,
+            resend_unknown=account.spec.create_recovery is CreateRecovery.RETRY_BY_NAME,
+            adoption_allowed=account.spec.allow_adoption,
+            serves=served_kinds(account, self.shared_kinds),
+            grants=granted_scopes(account),
+            budget=account.spec.budget,
             endpoints=endpoints,
         )
 

@@ -1,7 +1,5 @@
 """The Secret that holds an account's API key: read by GET only, and kept until nothing depends on the account."""
 
-import base64
-import binascii
 import hashlib
 import re
 from contextlib import suppress
@@ -11,6 +9,7 @@ from datetime import datetime, timedelta
 from pydantic import JsonValue
 
 from relay_kube.kube import SECRETS, Conflict, JsonObject, Kube, NotFound
+from relay_operator.api.api_key import NoKey, key_in
 from relay_operator.api.meta import GROUP
 from relay_operator.engine.manifests import part, unquoted
 
@@ -30,29 +29,16 @@ class ApiKey:
     version: str
 
 
-@dataclass(frozen=True, slots=True)
-class NoKey:
-    """A message that says what is missing."""
-
-    message: str
-
-
 def finalizer_of(account_uid: str) -> str:
     """The finalizer with which one account holds its Secret; several accounts may hold the same Secret."""
     return f"{GROUP}/account.{account_uid}"
 
 
 def api_key_in(secret: JsonObject, name: str, key: str) -> ApiKey | NoKey:
-    """The key in a Secret, without surrounding spaces and line ends, which are never intended. Pure."""
-    encoded = part(secret, "data").get(key)
-    if not isinstance(encoded, str):
-        return NoKey(f"the Secret {name} has no key {key}")
-    try:
-        value = base64.b64decode(encoded, validate=True).decode().strip()
-    except (binascii.Error, UnicodeDecodeError):
-        return NoKey(f"the key {key} of the Secret {name} is not text")
-    if not value:
-        return NoKey(f"the key {key} of the Secret {name} is empty")
+    """The key in a Secret. Pure."""
+    value = key_in(secret, name, key)
+    if isinstance(value, NoKey):
+        return value
     digest = hashlib.sha256(value.encode()).hexdigest()
     return ApiKey(value, f"{part(secret, 'metadata').get('uid')}/{digest}")
 

@@ -16,15 +16,6 @@ class Column:
     priority: Literal[0, 1] = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Scale:
-    """Where the scale subresource finds its numbers."""
-
-    spec_replicas: str
-    status_replicas: str
-    label_selector: str
-
-
 _LONGEST_LABEL = 63
 
 
@@ -49,7 +40,8 @@ class Definition:
     columns: tuple[Column, ...]
     summary: str
     namespaced: bool = True
-    scale: Scale | None = None
+    scaled_by: str = ""
+    """The path of the replicas that `kubectl scale` changes; empty if the kind cannot be scaled."""
     rules: tuple[tuple[str, str], ...] = ()
     """CEL rules on a whole object, each with a message that says what to do."""
     creates: str | None = None
@@ -76,7 +68,7 @@ def definition_of(
     *,
     summary: str,
     columns: tuple[Column, ...],
-    scale: Scale | None = None,
+    scaled_by: str = "",
 ) -> Definition:
     """The definition of a namespaced kind that its model describes in full, and whose plural is its name with an s."""
     fields = model.model_fields
@@ -89,5 +81,5 @@ def definition_of(
         status=cast("type[Model]", fields["status"].annotation),
         columns=columns,
         summary=summary,
-        scale=scale,
+        scaled_by=scaled_by,
     )

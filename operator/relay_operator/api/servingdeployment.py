@@ -5,7 +5,7 @@ from typing import Annotated, Literal, TypeAlias
 
 from pydantic import Field
 
-from relay_operator.api.definition import AGE, ID, READY, REASON, Column, Scale, definition_of
+from relay_operator.api.definition import AGE, ID, READY, REASON, Column, definition_of
 from relay_operator.api.inferencebackend import NativeFamily
 from relay_operator.api.meta import Model, Resource
 from relay_operator.api.parts import EnvVar, ReplicaGpu
@@ -220,7 +220,7 @@ DEFINITION = definition_of(
     ServingDeployment,
     "sdep",
     summary="Replicas of an engine behind a model of the catalog, scaled by kubectl scale, HPA or KEDA.",
-    scale=Scale(".spec.replicas.desired", ".status.replicas", ".status.selector"),
+    scaled_by=".spec.replicas.desired",
     columns=(
         Column("State", ".status.state"),
         Column("Model", ".spec.publicModelId"),

@@ -53,6 +53,10 @@ LAST_COLUMNS = (
     Column("Image", ".spec.image", priority=1),
 )
 
+BILLED = frozenset({"running", "degraded"})
+"""States in which a workload costs something now (section 3)."""
+BILLED_EARLY = frozenset({"provisioning"})
+"""States in which replicas that load may cost something."""
 MAX_FORMER = 128
 """The most superseded resources of one object that are still in use."""
 

@@ -110,7 +110,7 @@ def for_people(definitions: Iterable[Definition], *, editing: bool) -> tuple[Rul
     if not editing:
         catalog = tuple(definition.plural for definition in everything if definition.read_only)
         return (Rule("seeing", GROUP, (*objects, *catalog), ("get", "list", "watch")),)
-    scaled = tuple(f"{definition.plural}/scale" for definition in known if definition.scale is not None)
+    scaled = tuple(f"{definition.plural}/scale" for definition in known if definition.scaled_by)
     return (
         Rule("writing", GROUP, objects, ("create", "update", "patch", "delete", "deletecollection")),
         Rule("kubectl scale and autoscalers", GROUP, scaled, ("get", "update", "patch")),

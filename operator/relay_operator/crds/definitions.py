@@ -93,10 +93,10 @@ def _column(column: Column) -> JsonValue:
 
 def _subresources(definition: Definition) -> Schema:
     subresources: Schema = {"status": {}}
-    if definition.scale is not None:
+    if definition.scaled_by:
         subresources["scale"] = {
-            "specReplicasPath": definition.scale.spec_replicas,
-            "statusReplicasPath": definition.scale.status_replicas,
-            "labelSelectorPath": definition.scale.label_selector,
+            "specReplicasPath": definition.scaled_by,
+            "statusReplicasPath": ".status.replicas",
+            "labelSelectorPath": ".status.selector",
         }
     return subresources

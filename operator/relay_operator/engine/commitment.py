@@ -7,15 +7,12 @@ from typing import Final
 from pydantic import JsonValue
 
 from relay_operator.api.meta import CreateIntent, MalformedIntent, ObjectKey, Reservation
+from relay_operator.api.workload import BILLED, BILLED_EARLY
 from relay_operator.engine.account_users import Reference, named_account
 from relay_operator.engine.intent import is_open
 from relay_operator.engine.manifests import number, part, rows
 
 COSTS_NOTHING = frozenset({"stopped", "terminated"})
-BILLED = frozenset({"running", "degraded"})
-"""States in which a workload costs something now (section 3)."""
-BILLED_EARLY = frozenset({"provisioning"})
-"""States in which replicas that load may cost something."""
 _PAID_IN_PART = BILLED_EARLY | {"degraded"}
 """States in which some replicas may cost nothing."""
 

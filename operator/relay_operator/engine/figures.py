@@ -7,7 +7,7 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from relay_operator.engine.commitment import BILLED, BILLED_EARLY
+from relay_operator.api.workload import BILLED, BILLED_EARLY
 from relay_operator.engine.manifests import number, part
 
 _REPLICAS_RUN: Final = BILLED | BILLED_EARLY

@@ -69,7 +69,7 @@ class Told:
     """The name of what was done; empty means the name of the action."""
     summary: str = ""
     """The message for the log; empty means the report's message."""
-    once_written: Callable[[], None] | None = None
+    once_written: Callable[[], object] | None = None
     """Called once status is written, to forget what status records by then."""
 
 

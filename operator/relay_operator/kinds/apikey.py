@@ -111,16 +111,8 @@ class ApiKeys(Records[ApiKeySpec, ApiKeyStatus, ApiKeySummary]):
         lives = obj.spec.expires_in_seconds
         wanted = ApiKeyCreate(name=intent.name, scopes=sorted(obj.spec.scopes), expires_in_seconds=lives)
         made = await cloud.call(operations.CREATE_API_KEY, wanted)
-        life = None if lives is None else timedelta(seconds=lives)
-        return NewKey(
-            id=made.id,
-            name=made.name,
-            key_prefix=made.key_prefix,
-            scopes=made.scopes,
-            created_at=made.created_at,
-            expires_at=end_of(made.created_at, intent.started_at, life),
-            value=made.key,
-        )
+        ends = end_of(made.created_at, intent.started_at, None if lives is None else timedelta(seconds=lives))
+        return NewKey.model_validate({**dict(made), "expires_at": ends, "value": made.key})
 
     def scopes(self, obj: Key) -> Sequence[str]:
         return obj.spec.scopes

@@ -11,13 +11,12 @@ from pydantic import Field, JsonValue
 
 from relay_client import Cloud, Oversized, items_of, operations
 from relay_operator.api.conditions import Reason
-from relay_operator.api.definition import READY, Column, Scale, definition_of, selector
+from relay_operator.api.definition import READY, Column, definition_of, selector
 from relay_operator.api.meta import CreateIntent, Model, ObjectKey, Resource, Time
 from relay_operator.api.parts import ClusterUpdateStrategy, ReplicaGpu, UpdateType
 from relay_operator.api.schema import field_rules, map_by, rules
-from relay_operator.api.workload import FIRST_COLUMNS, LAST_COLUMNS, SAME_ACCOUNT, BlueGreenStatus
+from relay_operator.api.workload import BILLED_EARLY, FIRST_COLUMNS, LAST_COLUMNS, SAME_ACCOUNT, BlueGreenStatus
 from relay_operator.budgets.prices import Capacity
-from relay_operator.engine.commitment import BILLED_EARLY
 from relay_operator.engine.fit_schema import fit_schema, moment
 from relay_operator.engine.shared_lists import SharedLists
 from relay_operator.engine.unclaimed_ids import UnclaimedIds
@@ -97,6 +96,10 @@ class ReplicaStatus(Model):
     started_at: Time | None = Field(None, description="When it started.")
 
 
+_ALIKE = tuple(name for name in ReplicaStatus.model_fields if name in Replica.model_fields)
+"""Fields that status and the cloud call the same."""
+
+
 class GpuClusterStatus(BlueGreenStatus):
     """What the cloud says about one cluster."""
 
@@ -125,7 +128,7 @@ DEFINITION = definition_of(
     GpuCluster,
     "gcl",
     summary="Replicas of a container behind one HTTPS endpoint, scaled by kubectl scale, HPA or KEDA.",
-    scale=Scale(".spec.replicas", ".status.replicas", ".status.selector"),
+    scaled_by=".spec.replicas",
     columns=(
         *FIRST_COLUMNS,
         Column("Desired", ".spec.replicas", "integer"),
@@ -189,18 +192,7 @@ class GpuClusters(ExternalResource[GpuClusterSpec, GpuClusterStatus, SeenCluster
         alive = [replica for replica in answer.replicas if replica.status != _TERMINATED]
         detail = answer.model_copy(update={"replicas": alive})
         healthy = sum(replica.healthy for replica in detail.replicas)
-        summary = ClusterSummary(
-            id=detail.id,
-            organization_id=detail.organization_id,
-            name=detail.name,
-            status=detail.status,
-            active_replicas=healthy,
-            replica_count=detail.replica_count,
-            endpoint_url=detail.endpoint_url,
-            gpu_model_id=detail.gpu_model_id,
-            created_at=detail.created_at,
-        )
-        return SeenCluster(summary, detail)
+        return SeenCluster(ClusterSummary.model_validate({**dict(detail), "active_replicas": healthy}), detail)
 
     async def find(self, cloud: Cloud, name: str, unclaimed: UnclaimedIds) -> SearchResult[SeenCluster]:
         listed = await self._lists.fresh(cloud, lambda: _listed(cloud))
@@ -398,18 +390,7 @@ def _shown_id(replica: Replica) -> str:
 
 def _replica_status(replica: Replica) -> ReplicaStatus:
     told: dict[str, object] = {
-        "id": replica.id,
-        "status": replica.status,
-        "healthy": replica.healthy,
-        "gpu_count": replica.gpu_count,
-        "consecutive_failures": replica.consecutive_failures,
-        "endpoint_url": replica.endpoint_url,
-        "node_id": replica.node_id,
-        "node_hostname": replica.node_hostname,
-        "node_region": replica.node_region,
-        "node_location": replica.node_location,
-        "nvlink_enabled": replica.nvlink_enabled,
-        "ssh_port": replica.ssh_port,
+        **{name: getattr(replica, name) for name in _ALIKE},
         "disk_used_gb": None if replica.disk_used_bytes is None else -(-replica.disk_used_bytes // _GIB),
         "disk_total_gb": None if replica.disk_total_bytes is None else replica.disk_total_bytes // _GIB,
         "disk_updated_at": moment(replica.disk_updated_at),

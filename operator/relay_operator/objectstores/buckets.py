@@ -15,7 +15,7 @@ from obstore.store import AzureStore, GCSStore, S3Store
 from relay_operator.objectstores.bucket_errors import already_there, not_let_out, understood, unusable
 from relay_operator.objectstores.credentials import AzureCredentials, GcsCredentials, S3Credentials
 from relay_operator.objectstores.egress import EgressRefused, Passage
-from relay_operator.objectstores.errors import StoreError, StoreReason
+from relay_operator.objectstores.errors import StoreReason, tolerated
 from relay_operator.objectstores.location import Location, Scheme
 from relay_operator.objectstores.store import LONGEST_PIECE, ObjectInfo, Opened
 from relay_operator.objectstores.upload import Upload, begin_and_abort
@@ -54,18 +54,11 @@ class BucketStore:
             raise unusable(location) from None
 
     async def find(self) -> ObjectInfo | None:
-        try:
-            with self._errors():
-                return _info(await self._passage.first_of(obstore.head_async(self._client, self._key)))
-        except StoreError as error:
-            if error.reason is not StoreReason.NOT_FOUND:
-                raise
+        with tolerated(StoreReason.NOT_FOUND), self._errors():
+            return _info(await self._passage.first_of(obstore.head_async(self._client, self._key)))
         # The answer to a HEAD lacks the body that distinguishes a missing bucket from a missing object.
-        try:
+        with tolerated(StoreReason.NOT_FOUND):
             return (await self.open(0, "")).info
-        except StoreError as error:
-            if error.reason is not StoreReason.NOT_FOUND:
-                raise
         return None
 
     async def open(self, start: int, version: str) -> Opened:
@@ -85,35 +78,23 @@ class BucketStore:
         return put["e_tag"] or ""
 
     async def create(self, content: bytes) -> bool:
-        try:
-            with self._errors():
-                await self._passage.first_of(obstore.put_async(self._client, self._key, content, mode="create"))
-        except StoreError as error:
-            if error.reason is not StoreReason.ALREADY_EXISTS:
-                raise
-            return False
-        return True
+        with tolerated(StoreReason.ALREADY_EXISTS), self._errors():
+            await self._passage.first_of(obstore.put_async(self._client, self._key, content, mode="create"))
+            return True
+        return False
 
     async def delete(self) -> None:
-        try:
-            with self._errors():
-                await self._passage.first_of(obstore.delete_async(self._client, self._key))
-        except StoreError as error:
-            if error.reason is not StoreReason.NOT_FOUND:
-                raise
+        with tolerated(StoreReason.NOT_FOUND), self._errors():
+            await self._passage.first_of(obstore.delete_async(self._client, self._key))
 
     async def check_writable(self) -> None:
         """S3 and GCS: begin and abort an upload. Azure: send a blob under a condition that never holds."""
         if self._location.scheme is not Scheme.AZURE:
-            return await begin_and_abort(self._put_parts)
-        try:
-            with self._errors():
-                await self._passage.first_of(
-                    obstore.put_async(self._client, self._key, b"", mode={"e_tag": _NO_SUCH_VERSION})
-                )
-        except StoreError as error:
-            if error.reason is not StoreReason.CHANGED:
-                raise
+            await begin_and_abort(self._put_parts)
+            return
+        with tolerated(StoreReason.CHANGED), self._errors():
+            put = obstore.put_async(self._client, self._key, b"", mode={"e_tag": _NO_SUCH_VERSION})
+            await self._passage.first_of(put)
 
     async def _put(self, body: bytes) -> PutResult:
         with self._errors():

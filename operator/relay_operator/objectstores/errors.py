@@ -1,5 +1,7 @@
 """What can go wrong with a location: one exception with a closed set of reasons."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from enum import StrEnum
 
 
@@ -46,3 +48,13 @@ class StoreError(Exception):
     def transient(self) -> bool:
         """Whether the same call may succeed later although nobody changes anything."""
         return self.reason is StoreReason.UNREACHABLE
+
+
+@contextmanager
+def tolerated(reason: StoreReason) -> Iterator[None]:
+    """Suppress the error with this reason."""
+    try:
+        yield
+    except StoreError as error:
+        if error.reason is not reason:
+            raise

@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import TypeVar
 
-from relay_operator.objectstores.errors import StoreError, StoreReason
+from relay_operator.objectstores.errors import StoreError, StoreReason, tolerated
 from relay_operator.objectstores.location import Location
 from relay_operator.objectstores.store import LONGEST_PIECE, ObjectInfo, Opened
 from relay_operator.records.pieces import gathered
@@ -92,15 +92,12 @@ class FileStore:
             raise self._changed()
 
     def _find(self) -> ObjectInfo | None:
-        try:
+        with tolerated(StoreReason.NOT_FOUND):
             descriptor, info = self._open_to_read()
-        except StoreError as error:
-            if error.reason is not StoreReason.NOT_FOUND:
-                raise
-            os.close(self._open_folder())
-            return None
-        os.close(descriptor)
-        return info
+            os.close(descriptor)
+            return info
+        os.close(self._open_folder())
+        return None
 
     def _create(self, content: bytes) -> bool:
         hidden = _Hidden(self._path.name)
@@ -167,10 +164,9 @@ class FileStore:
             raise self._not_allowed()
 
     def _not_allowed(self) -> StoreError:
-        sentence = (
-            f"{self._location} is not below a folder that this operator may use: an administrator can add one to "
-        )
-        return StoreError(StoreReason.NOT_ALLOWED, sentence + "RELAY_FILE_ROOTS.")
+        advice = "an administrator can add one to RELAY_FILE_ROOTS"
+        sentence = f"{self._location} is not below a folder that this operator may use: {advice}."
+        return StoreError(StoreReason.NOT_ALLOWED, sentence)
 
     def _changed(self) -> StoreError:
         return StoreError(StoreReason.CHANGED, f"{self._location} was changed while it was read.")

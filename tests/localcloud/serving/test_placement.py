@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from tests.localcloud.support.deployments import (
     DEPLOYMENTS,
     create,
@@ -22,9 +20,6 @@ from tests.localcloud.support.workloads import (
     set_node,
     usage,
 )
-
-if TYPE_CHECKING:
-    pass
 
 H100_CENTS = 249
 

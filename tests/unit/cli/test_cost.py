@@ -1,11 +1,10 @@
 """What `kubectl relay cost` makes of objects and of the cloud's usage."""
 
-import base64
 from typing import Any
 
 import pytest
 
-from relay_cli.accounts import Organization, key_in, organizations, url_of
+from relay_cli.accounts import Organization, organizations, url_of
 from relay_cli.cost import Share, days_of, left_out, of_no_object, shares
 from relay_cli.failures import Failure
 from relay_cli.kubectl import parsed
@@ -181,22 +180,3 @@ def test_an_account_belongs_to_an_organization_of_the_cloud_that_it_calls() -> N
 def test_what_status_tells_of_a_former_cloud_does_not_count_for_the_present_one(since: dict[str, Any]) -> None:
     moved = _account(organization="org_1", endpoint=CLOUD, url="https://evil.example", **since)
     assert organizations([moved]) == {Organization("https://evil.example", "org_1"): [moved]}
-
-
-@pytest.mark.parametrize(
-    ("data", "sentence"),
-    [
-        ({}, "the Secret key has no key api-key"),
-        ({"api-key": "hunter2!"}, "the key api-key of the Secret key is not text"),
-        ({"api-key": base64.b64encode(b"\xff").decode()}, "the key api-key of the Secret key is not text"),
-        ({"api-key": base64.b64encode(b" \n").decode()}, "the key api-key of the Secret key is empty"),
-    ],
-)
-def test_a_secret_without_a_key_is_told_without_what_is_in_it(data: dict[str, Any], sentence: str) -> None:
-    with pytest.raises(Failure) as failed:
-        key_in({"data": data}, "key", "api-key")
-    assert str(failed.value) == sentence
-
-
-def test_spaces_around_a_key_are_nobodys_intention() -> None:
-    assert key_in({"data": {"api-key": base64.b64encode(b" sk \n").decode()}}, "key", "api-key") == "sk"

@@ -142,7 +142,7 @@ def test_a_column_shows_as_an_age_only_what_has_passed(definition: Definition) -
 
 
 def test_only_clusters_scale() -> None:
-    scaled = {definition.kind for definition in DEFINITIONS if definition.scale is not None}
+    scaled = {definition.kind for definition in DEFINITIONS if definition.scaled_by}
     assert scaled == {"GpuCluster", "ServingDeployment"}
     crds: dict[str, dict[str, Any]] = {one.kind: custom_resource_definition(one) for one in DEFINITIONS}
     version = crds["GpuCluster"]["spec"]["versions"][0]

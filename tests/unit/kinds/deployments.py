@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-import time
-from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
-from relay_operator.api.meta import CreateIntent
 from relay_operator.api.servingdeployment import ServingDeployment
 from relay_operator.kinds.servingdeployment import ServingDeployments
 from relay_wire.serving import Deployment
 from tests.unit.client.scripted import Reply
+from tests.unit.kinds.given import intent, parts
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
 
-    from relay_operator.flows.wiring import Parts
 
 PATH = "/v1/serving/deployments"
 ALL = f"{PATH}?limit=200"
-INTENT = CreateIntent.model_validate(
-    {"token": "t", "name": "team-a-llama", "attempt": 1, "specHash": "", "startedAt": "2026-01-01T00:00:00Z"}
-)
+INTENT = intent("team-a-llama")
 REQUIRED: dict[str, JsonValue] = {
     "publicModelId": "llama",
     "servedModelId": "llama-3",
@@ -66,10 +61,7 @@ LASTING: dict[str, JsonValue] = {
 
 
 def kind() -> ServingDeployments:
-    engine = SimpleNamespace(clock=time.monotonic)
-    return ServingDeployments(
-        cast("Parts", SimpleNamespace(settings=SimpleNamespace(poll_settled_seconds=300.0), engine=engine))
-    )
+    return ServingDeployments(parts())
 
 
 def serving(**spec: JsonValue) -> ServingDeployment:

@@ -3,32 +3,27 @@
 from __future__ import annotations
 
 import json
-import time
 from datetime import UTC, datetime, timedelta
-from types import SimpleNamespace
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import pytest
 
 from relay_client import Cloud
-from relay_operator.api.meta import CreateIntent
 from relay_operator.engine.unclaimed_ids import UnclaimedIds
 from relay_operator.flows.managed.resource import Inputs, Look, Progress
 from relay_operator.flows.managed.shown_once import Life, Place
 from relay_operator.kinds.apikey import ApiKey, ApiKeys, ApiKeyStatus
 from relay_wire.api_keys import ApiKeySummary
 from tests.unit.client.scripted import Reply, scripted_server
+from tests.unit.kinds.given import intent, parts
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
 
-    from relay_operator.flows.wiring import Parts
 
 CANARY = "or_0123456789abcdef-canary"
 MADE = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
-INTENT = CreateIntent.model_validate(
-    {"token": "t", "name": "team-a-ci", "attempt": 1, "specHash": "", "startedAt": "2026-01-01T00:00:00Z"}
-)
+INTENT = intent("team-a-ci")
 CREATED = {
     "id": "key_1",
     "key": CANARY,
@@ -41,10 +36,7 @@ CREATED = {
 
 
 def keys() -> ApiKeys:
-    parts = SimpleNamespace(
-        settings=SimpleNamespace(poll_settled_seconds=300.0), engine=SimpleNamespace(clock=time.monotonic)
-    )
-    return ApiKeys(cast("Parts", parts))
+    return ApiKeys(parts())
 
 
 def key(**spec: JsonValue) -> ApiKey:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -22,16 +21,13 @@ from relay_operator.kinds.registrycredential import RegistryCredentials
 from relay_operator.kinds.runnerpool import RunnerPools
 from relay_operator.kinds.sshkey import SshKeys
 from tests.unit.client.scripted import Reply, scripted_server
+from tests.unit.kinds.given import parts
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
 
-    from relay_operator.flows.wiring import Parts
 
-PARTS = cast(
-    "Parts",
-    SimpleNamespace(settings=SimpleNamespace(poll_settled_seconds=300.0), engine=SimpleNamespace(clock=time.monotonic)),
-)
+PARTS = parts()
 RECORDS = (ApiKeys, ProvisioningTokens, RegistryCredentials, RunnerPools, SshKeys)
 KINDS: list[Any] = [
     *(kind(PARTS) for kind in RECORDS),

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-import time
-from types import SimpleNamespace
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import pytest
 
 from relay_client import Cloud
-from relay_operator.api.meta import CreateIntent, ObjectKey
+from relay_operator.api.meta import ObjectKey
 from relay_operator.engine.entry import entry_of
 from relay_operator.flows.managed.resource import Inputs
 from relay_operator.kinds.gpucluster import GpuCluster, clusters
@@ -18,24 +16,18 @@ from relay_operator.kinds.gpupod import GpuPod, GpuPods
 from relay_operator.kinds.gpuvm import GpuVm, GpuVms
 from relay_wire.vms import VmRecord
 from tests.unit.client.scripted import Reply, scripted_server
+from tests.unit.kinds.given import intent, parts
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
 
-    from relay_operator.flows.wiring import Parts
 
 HUB, ADA = ObjectKey("RegistryCredential", "team-a", "hub"), ObjectKey("SshKey", "team-a", "hub")
 METADATA: JsonValue = {"name": "box", "namespace": "team-a"}
 HELD: JsonValue = {"references": [{"kind": "RegistryCredential", "name": "hub", "id": "rcr_0"}]}
-INTENT = CreateIntent.model_validate(
-    {"token": "t", "name": "team-a-box", "attempt": 1, "specHash": "", "startedAt": "2026-01-01T00:00:00Z"}
-)
+INTENT = intent("team-a-box")
 VMS = GpuVms()
-_PARTS = SimpleNamespace(
-    settings=SimpleNamespace(poll_settled_seconds=300.0, poll_transition_seconds=5.0),
-    engine=SimpleNamespace(clock=time.monotonic),
-)
-CLUSTERS = clusters(cast("Parts", _PARTS))
+CLUSTERS = clusters(parts())
 
 
 def vm(**spec: JsonValue) -> GpuVm:

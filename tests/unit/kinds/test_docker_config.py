@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import base64
 import json
-from typing import TYPE_CHECKING
 
 import pytest
 
 from relay_operator.kinds.docker_config import Login, login, same_server
-
-if TYPE_CHECKING:
-    pass
 
 CANARY = "canary-of-ada"
 ENTRY = {"username": "ada", "password": CANARY, "email": "ada@example.com", "auth": "unread"}

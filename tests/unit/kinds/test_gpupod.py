@@ -6,20 +6,19 @@ import json
 from typing import TYPE_CHECKING
 
 from relay_client import Cloud
-from relay_operator.api.meta import CreateIntent, ObjectKey
+from relay_operator.api.meta import ObjectKey
 from relay_operator.engine.intent import changed_fields, fingerprints
 from relay_operator.flows.managed.resource import Inputs
 from relay_operator.kinds.gpupod import GpuPod, GpuPods
 from relay_wire.vms import VmRecord
 from tests.unit.client.scripted import Reply, scripted_server
+from tests.unit.kinds.given import intent
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
 
 ADA, BOB = (ObjectKey("SshKey", "team-a", name) for name in ("ada", "bob"))
-INTENT = CreateIntent.model_validate(
-    {"token": "t", "name": "team-a-train", "attempt": 1, "specHash": "", "startedAt": "2026-01-01T00:00:00Z"}
-)
+INTENT = intent("team-a-train")
 SECRET: JsonValue = {"secretKeyRef": {"name": "team", "key": "ada"}}
 CONFIG: JsonValue = {"configMapKeyRef": {"name": "team", "key": "bob"}, "optional": True}
 BEFORE = "sshKeyRefs=66532a58,sshKeys=4f53cda1"

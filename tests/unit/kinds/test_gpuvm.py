@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from relay_client import Cloud
-from relay_operator.api.meta import CreateIntent, ObjectKey
+from relay_operator.api.meta import ObjectKey
 from relay_operator.engine.entry import entry_of
 from relay_operator.engine.unclaimed_ids import UnclaimedIds
 from relay_operator.flows.managed.resource import Inputs, Progress
@@ -16,14 +16,13 @@ from relay_operator.kinds.gpupod import GpuPods
 from relay_operator.kinds.gpuvm import LONGEST_SCRIPT, GpuVm, GpuVms
 from relay_wire.vms import VmRecord
 from tests.unit.client.scripted import Reply, scripted_server
+from tests.unit.kinds.given import intent
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
 
 ADA = ObjectKey("SshKey", "team-a", "ada")
-INTENT = CreateIntent.model_validate(
-    {"token": "t", "name": "team-a-box", "attempt": 1, "specHash": "", "startedAt": "2026-01-01T00:00:00Z"}
-)
+INTENT = intent("team-a-box")
 EVERYTHING: dict[str, JsonValue] = {
     "gpu": {"modelId": "h100", "count": 2},
     "resourceSize": "gpu-2x",

@@ -3,27 +3,24 @@
 from __future__ import annotations
 
 import json
-import time
 from datetime import UTC, datetime
-from types import SimpleNamespace
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import pytest
 
 from relay_client import Cloud, NotFound, Unreadable
 from relay_operator.api.conditions import Reason
 from relay_operator.api.inferencebackend import InferenceBackend, InferenceBackendStatus
-from relay_operator.api.meta import CreateIntent
 from relay_operator.engine.unclaimed_ids import UnclaimedIds
 from relay_operator.flows.managed.resource import CannotTell, Inputs, Look, Progress
 from relay_operator.kinds.inferencebackend import InferenceBackends
 from relay_wire.inference import Backend
 from tests.unit.client.scripted import Reply, page, scripted_server
+from tests.unit.kinds.given import intent, parts
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
 
-    from relay_operator.flows.wiring import Parts
 
 REQUIRED: dict[str, JsonValue] = {
     "modelId": "llama",
@@ -39,25 +36,13 @@ WHOLE: dict[str, JsonValue] = {
     "weight": 3,
     "maxConcurrency": 8,
 }
-INTENT = CreateIntent.model_validate(
-    {
-        "token": "t",
-        "name": "team-a-llama",
-        "attempt": 1,
-        "specHash": "",
-        "startedAt": "2026-01-01T00:00:00Z",
-        "partOf": "llama",
-    }
-)
+INTENT = intent("team-a-llama", "llama")
 PATH = "/v1/inference/models/llama/backends"
 ABSENT = Reply(404, b'{"error": "no such thing", "code": "not_found"}')
 
 
 def kind() -> InferenceBackends:
-    engine = SimpleNamespace(clock=time.monotonic)
-    return InferenceBackends(
-        cast("Parts", SimpleNamespace(settings=SimpleNamespace(poll_settled_seconds=300.0), engine=engine))
-    )
+    return InferenceBackends(parts())
 
 
 def backing(part_of: str | None = None, /, **spec: JsonValue) -> InferenceBackend:

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-import time
-from types import SimpleNamespace
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import pytest
 
 from relay_client import Cloud, Forbidden, NotFound, NotServed
 from relay_operator.api.conditions import Reason
-from relay_operator.api.meta import CreateIntent, ObjectKey
+from relay_operator.api.meta import ObjectKey
 from relay_operator.api.nodereservation import (
     LONGEST_ID,
     SHOWN_WORKLOADS,
@@ -27,13 +25,13 @@ from relay_operator.flows.managed.resource import CannotTell, Inputs, Look, Prog
 from relay_operator.kinds.nodereservation import NodeReservations
 from relay_wire.reservations import Reservation
 from tests.unit.client.scripted import Reply, page, scripted_server
+from tests.unit.kinds.given import intent, parts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pydantic import JsonValue
 
-    from relay_operator.flows.wiring import Parts
 
 RACK = ObjectKey("ProviderNode", "team-a", "rack1")
 SPEC: dict[str, JsonValue] = {
@@ -59,25 +57,14 @@ def as_the_cloud_calls_it(spec: dict[str, JsonValue]) -> dict[str, JsonValue]:
 
 
 SENT: dict[str, JsonValue] = as_the_cloud_calls_it(WHOLE) | {"startsAt": "2027-01-01T00:00:00Z"}
-INTENT = CreateIntent.model_validate(
-    {
-        "token": "t",
-        "name": "team-a-acme",
-        "attempt": 1,
-        "specHash": "",
-        "startedAt": "2026-01-01T00:00:00Z",
-        "partOf": "node_1",
-    }
-)
+INTENT = intent("team-a-acme", "node_1")
 NODES = "/v1/orgs/org-1/provider/nodes"
 PATH = f"{NODES}/node_1/reservations"
 ABSENT = Reply(404, b'{"error": "no such thing", "code": "not_found"}')
 
 
 def kind(cache: Cache | None = None) -> NodeReservations:
-    engine = SimpleNamespace(clock=time.monotonic, cache=cache or Cache())
-    parts = SimpleNamespace(settings=SimpleNamespace(poll_settled_seconds=300.0), engine=engine)
-    return NodeReservations(cast("Parts", parts))
+    return NodeReservations(parts(cache))
 
 
 def asked(spec: dict[str, JsonValue] = SPEC, **status: JsonValue) -> NodeReservation:

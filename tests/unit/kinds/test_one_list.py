@@ -1,23 +1,20 @@
 """A thousand objects of a kind of record are looked at by one list of the organization, and none by itself."""
 
 import json
-import time
 from collections.abc import Iterator
-from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 from pydantic import JsonValue
 
 from relay_client import Cloud
-from relay_operator.engine.cache import Cache
 from relay_operator.engine.unclaimed_ids import UnclaimedIds
 from relay_operator.flows.managed.resource import Found, Look
-from relay_operator.flows.wiring import Parts
 from relay_operator.kinds import KINDS
 from relay_operator.kinds.records import Records
 from relay_operator.kinds.sshkey import SshKeys
 from tests.unit.client.scripted import Reply, scripted_server
+from tests.unit.kinds.given import parts
 
 MANY = 1_000
 
@@ -46,21 +43,19 @@ def page(*numbers: int, cursor: str = "") -> Reply:
     return Reply(body=json.dumps({"items": [row(number) for number in numbers], "nextCursor": cursor}).encode())
 
 
-PARTS = SimpleNamespace(
-    settings=SimpleNamespace(poll_settled_seconds=300.0), engine=SimpleNamespace(clock=time.monotonic, cache=Cache())
-)
+PARTS = parts()
 
 
 @pytest.mark.parametrize("kind", [*kinds_of_records()], ids=lambda kind: kind.__name__)
 async def test_a_record_on_a_later_page_is_not_gone(kind: type[Any]) -> None:
-    resource = kind(cast("Parts", PARTS))
+    resource = kind(PARTS)
     async with scripted_server() as server, Cloud(server.url, "or_key", organization_id="org-1") as cloud:
         server.will(page(0, cursor="a"), page(1, cursor="b"), page(2))
         assert (await resource.observe(cloud, "rec-2", None, Look.EXACT)).id == "rec-2"
 
 
 async def test_a_lost_create_is_found_on_a_later_page() -> None:
-    keys = SshKeys(cast("Parts", PARTS))
+    keys = SshKeys(PARTS)
     async with scripted_server() as server, Cloud(server.url, "or_key", organization_id="org-1") as cloud:
         server.will(page(0, cursor="a"), page(1))
         found = await keys.find(cloud, "rec-1", UnclaimedIds())
@@ -70,7 +65,7 @@ async def test_a_lost_create_is_found_on_a_later_page() -> None:
 
 @pytest.mark.parametrize("kind", [*kinds_of_records()], ids=lambda kind: kind.__name__)
 async def test_a_thousand_records_are_looked_at_by_lists_alone(kind: type[Any]) -> None:
-    resource = kind(cast("Parts", PARTS))
+    resource = kind(PARTS)
     async with scripted_server() as server, Cloud(server.url, "or_key", organization_id="org-1") as cloud:
         server.will(page(*range(MANY)))
         seen = [await resource.observe(cloud, f"rec-{number}", None, Look.ROUTINE) for number in range(MANY)]

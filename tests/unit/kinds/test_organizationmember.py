@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import json
-import time
-from types import SimpleNamespace
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import pytest
 from pydantic import ValidationError
 
 from relay_client import Cloud, Conflict, Outcome
 from relay_operator.api.conditions import Reason
-from relay_operator.api.meta import CreateIntent, ObjectKey
+from relay_operator.api.meta import ObjectKey
 from relay_operator.api.parts import DeletionPolicy
 from relay_operator.engine.cache import Cache
 from relay_operator.engine.report import LAST_OWNER, refused
@@ -22,23 +20,19 @@ from relay_operator.flows.managed.resource import Inputs
 from relay_operator.kinds.organizationmember import OrganizationMember, OrganizationMembers
 from relay_wire.orgs import Member
 from tests.unit.client.scripted import Reply, page, scripted_server
+from tests.unit.kinds.given import intent, parts
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
 
-    from relay_operator.flows.wiring import Parts
 
-INTENT = CreateIntent.model_validate(
-    {"token": "t", "name": "team-a-ada", "attempt": 1, "specHash": "", "startedAt": "2026-01-01T00:00:00Z"}
-)
+INTENT = intent("team-a-ada")
 ADA: dict[str, JsonValue] = {"userId": "usr_1", "email": "ada@x.example", "role": "owner"}
 BOB: dict[str, JsonValue] = {"userId": "usr_2", "email": "bob@x.example", "role": "owner"}
 
 
 def kind(cache: Cache | None = None) -> OrganizationMembers:
-    engine = SimpleNamespace(clock=time.monotonic, cache=cache or Cache())
-    parts = SimpleNamespace(settings=SimpleNamespace(poll_settled_seconds=300.0), engine=engine)
-    return OrganizationMembers(cast("Parts", parts))
+    return OrganizationMembers(parts(cache))
 
 
 def person(role: str = "member", email: str = "Ada@x.example") -> OrganizationMember:

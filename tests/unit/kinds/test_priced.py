@@ -1,7 +1,5 @@
 """What each kind asks for that is paid by the hour, what there is of it, and which changes cost more."""
 
-import time
-from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -11,7 +9,6 @@ from relay_operator.api.servingdeployment import ServingDeployment
 from relay_operator.budgets.prices import Capacity
 from relay_operator.flows.managed.abilities import is_priced
 from relay_operator.flows.managed.actions import START
-from relay_operator.flows.wiring import Parts
 from relay_operator.kinds.gpucluster import GpuCluster, SeenCluster, clusters
 from relay_operator.kinds.gpupod import GpuPod, GpuPods
 from relay_operator.kinds.gpuvm import GpuVm, GpuVms
@@ -20,11 +17,9 @@ from relay_operator.kinds.sshkey import SshKeys
 from relay_wire.clusters import ClusterSummary
 from relay_wire.serving import Deployment
 from relay_wire.vms import VmRecord
+from tests.unit.kinds.given import parts
 
-PARTS = cast(
-    "Parts",
-    SimpleNamespace(settings=SimpleNamespace(poll_settled_seconds=1.0), engine=SimpleNamespace(clock=time.monotonic)),
-)
+PARTS = parts()
 CLUSTERS, SERVING = clusters(PARTS), ServingDeployments(PARTS)
 H100: JsonValue = {"modelId": "h100", "count": 2}
 

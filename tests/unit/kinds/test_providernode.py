@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-import time
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
@@ -13,7 +11,6 @@ import pytest
 from relay_client import BadRequest, Cloud, NotFound, NotServed, Outcome
 from relay_client.paging import MAX_KEPT_ITEMS
 from relay_operator.api.conditions import Reason
-from relay_operator.api.meta import CreateIntent
 from relay_operator.api.parts import DeletionPolicy
 from relay_operator.api.providernode import SHOWN_GPUS, NodeGpu, ProviderNode, ProviderNodeStatus
 from relay_operator.engine.unclaimed_ids import UnclaimedIds
@@ -23,15 +20,13 @@ from relay_operator.flows.managed.resource import Found, Inputs, Look, Progress
 from relay_operator.kinds.providernode import EarningMachine, ProviderNodes
 from relay_wire.provider import ProviderNode as Machine
 from tests.unit.client.scripted import Reply, scripted_server
+from tests.unit.kinds.given import intent, parts
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
 
-    from relay_operator.flows.wiring import Parts
 
-INTENT = CreateIntent.model_validate(
-    {"token": "t", "name": "node_1", "attempt": 1, "specHash": "", "startedAt": "2026-01-01T00:00:00Z"}
-)
+INTENT = intent("node_1")
 ROW: dict[str, JsonValue] = {
     "id": "node_1",
     "status": "online",
@@ -47,10 +42,7 @@ PATH = "/v1/orgs/org-1/provider"
 
 
 def kind() -> ProviderNodes:
-    parts = SimpleNamespace(
-        settings=SimpleNamespace(poll_settled_seconds=300.0), engine=SimpleNamespace(clock=time.monotonic)
-    )
-    return ProviderNodes(cast("Parts", parts))
+    return ProviderNodes(parts())
 
 
 def node(status: str = "online", *, earned: int | None = None, **spec: JsonValue) -> ProviderNode:

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import json
-import time
 from datetime import UTC, datetime, timedelta
-from types import SimpleNamespace
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import pytest
 
 from relay_client import Cloud
-from relay_operator.api.meta import CreateIntent
 from relay_operator.api.provisioningtoken import ProvisioningToken, ProvisioningTokenStatus
 from relay_operator.engine.unclaimed_ids import UnclaimedIds
 from relay_operator.flows.managed.resource import Inputs, Look, Progress
@@ -19,17 +16,15 @@ from relay_operator.flows.managed.shown_once import Life, Place
 from relay_operator.kinds.provisioningtoken import ProvisioningTokens
 from relay_wire.provider import ProvisioningToken as IssuedToken
 from tests.unit.client.scripted import Reply, scripted_server
+from tests.unit.kinds.given import intent, parts
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
 
-    from relay_operator.flows.wiring import Parts
 
 CANARY = "prov_0123456789abcdef-canary"
 ENDS = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
-INTENT = CreateIntent.model_validate(
-    {"token": "t", "name": "team-a-enrol", "attempt": 1, "specHash": "", "startedAt": "2026-01-01T00:00:00Z"}
-)
+INTENT = intent("team-a-enrol")
 ROW: dict[str, JsonValue] = {
     "id": "ptok_1",
     "name": "team-a-enrol",
@@ -43,10 +38,7 @@ ROW: dict[str, JsonValue] = {
 
 
 def kind() -> ProvisioningTokens:
-    parts = SimpleNamespace(
-        settings=SimpleNamespace(poll_settled_seconds=300.0), engine=SimpleNamespace(clock=time.monotonic)
-    )
-    return ProvisioningTokens(cast("Parts", parts))
+    return ProvisioningTokens(parts())
 
 
 def token(**spec: JsonValue) -> ProvisioningToken:

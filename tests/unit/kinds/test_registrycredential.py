@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import json
-import time
-from types import SimpleNamespace
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import pytest
 
 from relay_client import BadRequest, Cloud
-from relay_operator.api.meta import CreateIntent
 from relay_operator.flows.managed.resource import Inputs, Look, Progress
 from relay_operator.kinds.registrycredential import (
     RegistryCredential,
@@ -19,26 +16,21 @@ from relay_operator.kinds.registrycredential import (
 )
 from relay_wire.registry_credentials import RegistryCredential as Credential
 from tests.unit.client.scripted import Reply, scripted_server
+from tests.unit.kinds.given import intent, parts
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
 
-    from relay_operator.flows.wiring import Parts
 
 CANARY = "canary-of-ada"
 CONFIG = json.dumps({"auths": {"ghcr.io": {"username": "ada", "password": CANARY}}})
-INTENT = CreateIntent.model_validate(
-    {"token": "t", "name": "team-a-hub", "attempt": 1, "specHash": "", "startedAt": "2026-01-01T00:00:00Z"}
-)
+INTENT = intent("team-a-hub")
 FROM_CONFIG: dict[str, JsonValue] = {"dockerConfigSecretRef": {"name": "pull"}}
 OF_CONFIG = Inputs(texts={"dockerConfigSecretRef": CONFIG})
 
 
 def kind() -> RegistryCredentials:
-    parts = SimpleNamespace(
-        settings=SimpleNamespace(poll_settled_seconds=300.0), engine=SimpleNamespace(clock=time.monotonic)
-    )
-    return RegistryCredentials(cast("Parts", parts))
+    return RegistryCredentials(parts())
 
 
 def credential(**spec: JsonValue) -> RegistryCredential:

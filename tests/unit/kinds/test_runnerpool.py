@@ -3,30 +3,25 @@
 from __future__ import annotations
 
 import json
-import time
-from types import SimpleNamespace
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import pytest
 
 from relay_client import BadRequest, Cloud, Forbidden, NotFound, NotServed
-from relay_operator.api.meta import CreateIntent
 from relay_operator.engine.unclaimed_ids import UnclaimedIds
 from relay_operator.flows.managed.resource import CannotTell, Inputs, Look, Progress
 from relay_operator.kinds import unlisted
 from relay_operator.kinds.runnerpool import RunnerPool, RunnerPools, RunnerPoolStatus
 from relay_wire.runner_pools import RunnerPool as Pool
 from tests.unit.client.scripted import Reply, scripted_server
+from tests.unit.kinds.given import intent, parts
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
 
-    from relay_operator.flows.wiring import Parts
 
 CANARY = "canary-of-the-grant"
-INTENT = CreateIntent.model_validate(
-    {"token": "t", "name": "team-a-ci", "attempt": 1, "specHash": "", "startedAt": "2026-01-01T00:00:00Z"}
-)
+INTENT = intent("team-a-ci")
 SMALLEST: dict[str, JsonValue] = {"installationId": 42, "poolRamGb": 64}
 WHOLE = SMALLEST | {"diskSizeGb": 200, "vcsOwner": "acme", "vcsOwnerType": "Organization"}
 GRANT: dict[str, JsonValue] = {"grantFrom": {"secretKeyRef": {"name": "ci", "key": "grant"}}}
@@ -38,10 +33,7 @@ NO_METHOD = Reply(status=405)
 
 
 def kind() -> RunnerPools:
-    parts = SimpleNamespace(
-        settings=SimpleNamespace(poll_settled_seconds=300.0), engine=SimpleNamespace(clock=time.monotonic)
-    )
-    return RunnerPools(cast("Parts", parts))
+    return RunnerPools(parts())
 
 
 def pool(**spec: JsonValue) -> RunnerPool:

@@ -3,40 +3,32 @@
 from __future__ import annotations
 
 import json
-import time
-from types import SimpleNamespace
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import pytest
 
 from relay_client import Cloud, NotFound, NotServed
-from relay_operator.api.meta import CreateIntent
 from relay_operator.api.public_keys import fingerprint
 from relay_operator.engine.unclaimed_ids import UnclaimedIds
 from relay_operator.flows.managed.resource import CannotTell, Found, Inputs, Look, NotSeen, Progress
 from relay_operator.kinds.sshkey import SshKey, SshKeys, SshKeyStatus
 from relay_wire.ssh_keys import SshKey as RegisteredKey
 from tests.unit.client.scripted import Reply, scripted_server
+from tests.unit.kinds.given import intent, parts
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
 
-    from relay_operator.flows.wiring import Parts
 
 PUBLIC = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIOMqqnkVzrm0SdG6UOoqKLsabgH5C9okWi0dh2l9GKJl ada@example.com"
 OTHER = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIOMqqnkVzrm0SdG6UOoqKLsabgH5C9okWi0dh2l9GKJm"
 SHOWN = "SHA256:+DiY3wvvV6TuJJhbpZisF/zLDA0zPMSvHdkr4UvCOqU"
 NOTHING = SshKeyStatus()
-INTENT = CreateIntent.model_validate(
-    {"token": "t", "name": "team-a-ada", "attempt": 1, "specHash": "", "startedAt": "2026-01-01T00:00:00Z"}
-)
+INTENT = intent("team-a-ada")
 
 
 def keys() -> SshKeys:
-    parts = SimpleNamespace(
-        settings=SimpleNamespace(poll_settled_seconds=300.0), engine=SimpleNamespace(clock=time.monotonic)
-    )
-    return SshKeys(cast("Parts", parts))
+    return SshKeys(parts())
 
 
 def key(**spec: JsonValue) -> SshKey:

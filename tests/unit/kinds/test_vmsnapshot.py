@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-import time
-from types import SimpleNamespace
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import pytest
 
 from relay_client import Cloud, Forbidden, NotFound, NotServed, Unreadable
-from relay_operator.api.meta import CreateIntent, ObjectKey
+from relay_operator.api.meta import ObjectKey
 from relay_operator.engine.cache import Cache
 from relay_operator.engine.entry import entry_of
 from relay_operator.engine.unclaimed_ids import UnclaimedIds
@@ -18,24 +16,15 @@ from relay_operator.flows.managed.resource import CannotTell, Inputs, Look, Prog
 from relay_operator.kinds.vmsnapshot import MOST_PAGES, VmSnapshot, VmSnapshots, VmSnapshotStatus
 from relay_wire.snapshots import Snapshot
 from tests.unit.client.scripted import Reply, scripted_server
+from tests.unit.kinds.given import intent, parts
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
 
-    from relay_operator.flows.wiring import Parts
 
 BOX = ObjectKey("GpuVm", "team-a", "box")
 SPEC: dict[str, JsonValue] = {"vmRef": {"name": "box"}, "name": "before upgrade"}
-INTENT = CreateIntent.model_validate(
-    {
-        "token": "t",
-        "name": "team-a-nightly",
-        "attempt": 1,
-        "specHash": "",
-        "startedAt": "2026-01-01T00:00:00Z",
-        "partOf": "vm_1",
-    }
-)
+INTENT = intent("team-a-nightly", "vm_1")
 PATH = "/v1/vms/vm_1/snapshots"
 ABSENT = Reply(404, b'{"error": "no such thing", "code": "not_found"}')
 
@@ -46,9 +35,7 @@ def record(status: str) -> Reply:
 
 
 def kind(cache: Cache | None = None) -> VmSnapshots:
-    engine = SimpleNamespace(clock=time.monotonic, cache=cache or Cache())
-    parts = SimpleNamespace(settings=SimpleNamespace(poll_settled_seconds=300.0), engine=engine)
-    return VmSnapshots(cast("Parts", parts))
+    return VmSnapshots(parts(cache))
 
 
 def shot(**status: JsonValue) -> VmSnapshot:

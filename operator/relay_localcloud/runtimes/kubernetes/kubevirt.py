@@ -15,6 +15,7 @@ from relay_localcloud.runtimes.kubernetes.discovery import Discovery
 from relay_localcloud.runtimes.kubernetes.facts import NEVER
 from relay_localcloud.runtimes.kubernetes.names import CONTAINER, INSTANCE, START
 from relay_localcloud.runtimes.kubernetes.observed import (
+    OVER,
     Condition,
     ContainerStatus,
     Instant,
@@ -36,7 +37,6 @@ VM_INSTANCES: Final = ResourceType("virtualmachineinstances", "kubevirt.io")
 IMPORT_SOURCES: Final = ResourceType("volumeimportsources", "cdi.kubevirt.io", "v1beta1")
 CONSOLE: Final = "guest-console-log"
 """The container of KubeVirt's Pod that prints what the guest writes to its serial console."""
-_ENDED: Final = frozenset({"Succeeded", "Failed"})
 _NEVER_RAN: Final = "Its VM ended before its guest ran."
 
 
@@ -138,7 +138,7 @@ def _status(running: VmInstance) -> PodStatus:
     fault = synchronized if synchronized is not None and synchronized.status == "False" else None
     reason, message = ("", "") if fault is None else (fault.reason, fault.message)
     phase, guest = "Pending", _waiting(reason, message)
-    if said.phase in _ENDED:
+    if said.phase in OVER:
         phase = "Failed" if ran_since is None else "Running"  # a guest that ran is started again by KubeVirt
         guest = _ended(running, ran_since, message)
     elif said.phase == "Running":

@@ -6,13 +6,12 @@ from decimal import Decimal
 from typing import Final, TypeAlias
 
 from relay_localcloud.runtimes.kubernetes.names import CORDON, CORDONED_BY
-from relay_localcloud.runtimes.kubernetes.observed import Container, Node, Pod, condition
+from relay_localcloud.runtimes.kubernetes.observed import OVER, Container, Node, Pod, condition
 from relay_localcloud.runtimes.kubernetes.quantities import amount
 from relay_localcloud.runtimes.kubernetes.runs import Machine, Room
 
 REGION: Final = "topology.kubernetes.io/region"
 ZONE: Final = "topology.kubernetes.io/zone"
-_OVER: Final = frozenset({"Succeeded", "Failed"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +116,7 @@ def _repels(node: Node) -> bool:
 
 
 def _takes_from(pod: Pod, node: Node) -> bool:
-    return pod.spec.node_name == node.metadata.name and pod.status.phase not in _OVER
+    return pod.spec.node_name == node.metadata.name and pod.status.phase not in OVER
 
 
 def _requested(pod: Pod, resource: str) -> Decimal:

@@ -1,7 +1,7 @@
 """Pods, their Events and Nodes as the API server returns them, reduced to what the runtime reads."""
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated
+from typing import Annotated, Final
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic.alias_generators import to_camel
@@ -10,6 +10,8 @@ from relay_localcloud.kernel.instants import parse_timestamp
 
 Instant = Annotated[int, BeforeValidator(parse_timestamp)]
 """Microseconds since 1970."""
+OVER: Final = frozenset({"Succeeded", "Failed"})
+"""Phases of a Pod that has ended, and of an instance of a VM."""
 
 
 class Observed(BaseModel):

@@ -16,12 +16,11 @@ from relay_localcloud.runtimes.kubernetes.names import (
     name_of,
     organization_of,
 )
-from relay_localcloud.runtimes.kubernetes.observed import Pod
+from relay_localcloud.runtimes.kubernetes.observed import OVER, Pod
 from relay_localcloud.runtimes.runtime import Labelled
 
 REMADE_AFTER: Final = 10 * SECOND
 """How long a Pod that its kubelet ended stays, since its creation: some kubelets reject every Pod at once."""
-_OVER: Final = frozenset({"Succeeded", "Failed"})
 _COUNT: Final = re.compile(r"[0-9]{1,18}")
 """A start that fits the database: whoever may make Pods on the cluster may annotate them with anything."""
 
@@ -95,7 +94,7 @@ def situation(
         return Situation.LEAVING
     if start < holding.start:
         return Situation.OUTDATED
-    if pod.status.phase not in _OVER:
+    if pod.status.phase not in OVER:
         return _unended(pod, cordoned=cordoned, held=held)
     return Situation.REJECTED if now - pod.metadata.creation_timestamp < REMADE_AFTER else Situation.OUTDATED
 

@@ -23,7 +23,7 @@ from relay_operator.engine.kind import resource_type
 from relay_operator.engine.leftover import Fate
 from relay_operator.engine.object_writer import ObjectWriter
 from relay_operator.engine.queue import Priority
-from relay_operator.engine.report import Report, Return, held_by
+from relay_operator.engine.report import Report, Return
 from relay_operator.flows.account.act import (
     AccountFacts,
     AccountMemory,
@@ -113,7 +113,7 @@ class AccountFlow(Flow[AnyAccount, AccountFacts, Action, Result, AccountMemory])
         return await self.actor.act(facts, action, memory, writer)
 
     def tell(self, turn: Turn, facts: AccountFacts, action: Action, result: Result, memory: AccountMemory) -> Told:
-        account, before, view = facts.account, facts.account.status, facts.view
+        before = facts.account.status
         soon = self.actor.engine.intervals.transition
         if isinstance(result, Ended):
             gone = Report(None, None, Reason.DELETING, "nothing depends on it: let go", Return.NEVER)
@@ -123,21 +123,17 @@ class AccountFlow(Flow[AnyAccount, AccountFacts, Action, Result, AccountMemory])
             return Told(before, before, _quietly(Reason.DELETING, "", soon, Priority.DELETE), name="Wait")
         state, seen = (result.state, result.seen) if isinstance(result, Looked) else (facts.state, None)
         finding = AccountFinding(
+            account=facts.account,
             state=state,
             who=self.actor.accounts.whoami(facts.key),
             in_use=self._shown(facts.in_use),
-            generation=account.metadata.generation,
             now=turn.now,
             failures=memory.unanswered,
             unavailable_after=self.actor.settings.unavailable_after_failures,
             seen=seen,
             glimpse=OrganizationSeen(result.balance) if isinstance(result, Glanced) else None,
-            deleting=view.deleting,
             unheld=memory.unheld if isinstance(action, End) else "",
-            ending_late=view.in_use and facts.in_use.total() == 0,
-            # Only a look does what `reconcile-at` requests.
-            reconcile_at=before.reconcile_at if seen is None else account.metadata.echo(meta.RECONCILE_AT),
-            held=held_by(account.metadata, watched=True) if view.paused else None,
+            ending_late=facts.view.in_use and facts.in_use.total() == 0,
             outdated=bool(turn.outdated),
             unclaimed=(*self.actor.engine.vanished.of(facts.key), *self._left(facts.key, Fate.LATE))[:MAX_OWNERLESS],
             orphans=self._left(facts.key, Fate.ORPHAN),
@@ -145,7 +141,7 @@ class AccountFlow(Flow[AnyAccount, AccountFacts, Action, Result, AccountMemory])
             deaf=memory.deaf,
             unrecorded=self.actor.engine.vanished.trouble(facts.key),
         )
-        after = new_status(before, finding)
+        after = new_status(finding)
         if isinstance(state, AccountReady):
             memory.unready = 0
             report = _quietly(Reason.AVAILABLE, "the account can be used", *self._next(facts, memory))

@@ -5,14 +5,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 
-from relay_operator.api.cloudaccount import AccountStatus, InUse, Ownerless, Spend, WebhookStatus
+from relay_operator.api.cloudaccount import AccountStatus, AnyAccount, InUse, Ownerless, Spend, WebhookStatus
 from relay_operator.api.conditions import Condition, ConditionType, Reason
+from relay_operator.api.meta import RECONCILE_AT
 from relay_operator.engine import conditions
 from relay_operator.engine.account import AccountReady, AccountState
 from relay_operator.engine.conditions import Wanted
 from relay_operator.engine.fit_schema import fit_schema
 from relay_operator.engine.leftover import Leftover
-from relay_operator.engine.report import MAY_COME, unrecorded
+from relay_operator.engine.report import MAY_COME, held_by, unrecorded
 from relay_operator.flows.account import spend
 from relay_wire.account import Whoami
 from relay_wire.billing import Balance, CurrentUsage
@@ -48,10 +49,10 @@ class OrganizationSeen:
 class AccountFinding:
     """The findings of one pass over an account."""
 
+    account: AnyAccount
     state: AccountState
     who: Whoami | None
     in_use: InUse
-    generation: int
     now: datetime
     failures: int = 0
     """Consecutive attempts that the cloud did not answer."""
@@ -60,14 +61,10 @@ class AccountFinding:
     """None if the cloud was not asked this time; status then keeps what it says about the cloud."""
     glimpse: OrganizationSeen | None = None
     """The balance alone, if nothing else was asked."""
-    deleting: bool = False
     ending_late: bool = False
     """Whether nothing but a late create still needs an account that is being deleted."""
     unheld: str = ""
     """Why the Secret of an account that ends cannot be released; else empty."""
-    reconcile_at: str | None = None
-    held: Wanted | None = None
-    """The condition of an account whose annotations hold back every change."""
     unclaimed: tuple[Ownerless, ...] = ()
     orphans: tuple[Ownerless, ...] = ()
     kept: tuple[Ownerless, ...] = ()
@@ -79,9 +76,10 @@ class AccountFinding:
     """Whether a CRD is older than this release."""
 
 
-def new_status(before: AccountStatus, finding: AccountFinding) -> AccountStatus:
+def new_status(finding: AccountFinding) -> AccountStatus:
     """The status after the pass."""
-    changed: dict[str, object] = {"observed_generation": finding.generation, "reconcile_at": finding.reconcile_at}
+    metadata, before = finding.account.metadata, finding.account.status
+    changed: dict[str, object] = {"observed_generation": metadata.generation}
     for name in ("unclaimed", "orphans", "kept"):
         changed[name] = list(getattr(finding, name)) or None
     if isinstance(finding.state, AccountReady) and finding.who is not None:
@@ -93,6 +91,7 @@ def new_status(before: AccountStatus, finding: AccountFinding) -> AccountStatus:
         changed["organization_name"] = finding.who.organization_name or None
         changed["scopes"] = finding.who.scopes or None
     if finding.seen is not None:
+        changed["reconcile_at"] = metadata.echo(RECONCILE_AT)  # only a look does what it requests
         changed["in_use"] = finding.in_use
         changed["webhook"] = finding.seen.webhook
     money = finding.seen or finding.glimpse
@@ -101,7 +100,7 @@ def new_status(before: AccountStatus, finding: AccountFinding) -> AccountStatus:
     if money is not None and not _worth_telling(before, after):
         after = after.model_copy(update={name: getattr(before, name) for name in _DRIFTING})
     wanted = list(_conditions(before, after, finding))
-    written = conditions.written(before.conditions, wanted, finding.generation, finding.now)
+    written = conditions.written(before.conditions, wanted, metadata.generation, finding.now)
     return after.model_copy(update={"conditions": written})
 
 
@@ -154,8 +153,8 @@ def _low_funds(status: AccountStatus) -> str:
 
 def _conditions(before: AccountStatus, after: AccountStatus, finding: AccountFinding) -> Iterator[Wanted]:
     yield from _usable(before, finding)
-    if finding.held is not None:
-        yield finding.held
+    if finding.account.metadata.held:
+        yield held_by(finding.account.metadata, watched=True)
     if finding.unrecorded:
         yield unrecorded(finding.unrecorded)
     if _is_low(after):
@@ -165,14 +164,14 @@ def _conditions(before: AccountStatus, after: AccountStatus, finding: AccountFin
 
 def _usable(before: AccountStatus, finding: AccountFinding) -> Iterator[Wanted]:
     """`Ready` always; `Reconciling` while a Secret may still appear, `Stalled` while a person must act."""
-    state = finding.state
-    depending = list(_counted(finding.in_use)) if finding.deleting else []
+    state, deleting = finding.state, finding.account.metadata.deletion_timestamp is not None
+    depending = list(_counted(finding.in_use)) if deleting else []
     if depending:
         message = f"kept while objects depend on it: {', '.join(depending)}; delete them first"
         yield Wanted(ConditionType.STALLED, "True", Reason.IN_USE, message)
     elif finding.unheld:
         yield Wanted(ConditionType.STALLED, "True", Reason.DELETING, finding.unheld)
-    elif finding.deleting and finding.ending_late:
+    elif deleting and finding.ending_late:
         message = "kept until the late creates in status.unclaimed have ended, for a day at most"
         yield Wanted(ConditionType.RECONCILING, "True", Reason.DELETING, message)
     if isinstance(state, AccountReady):
@@ -188,7 +187,7 @@ def _usable(before: AccountStatus, finding: AccountFinding) -> Iterator[Wanted]:
         yield _as_it_was(ready)
     else:
         yield Wanted(ConditionType.READY, "Unknown" if silent else "False", state.reason, state.message)
-    if finding.deleting or (silent and finding.failures < finding.unavailable_after):
+    if deleting or (silent and finding.failures < finding.unavailable_after):
         return
     waits = state.reason in MAY_COME and not conditions.waited_out(before.conditions, state.reason, finding.now)
     trouble = ConditionType.RECONCILING if waits else ConditionType.STALLED

@@ -4,7 +4,6 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from enum import Enum, auto
 from math import isfinite
 from typing import Final, TypeVar
 
@@ -31,15 +30,6 @@ class Stray:
 FoundT = TypeVar("FoundT", Stray, Leftover)
 
 
-class Standing(Enum):
-    """What to make of a stray."""
-
-    LEFT_ALONE = auto()  # its object may take it, another account or operator may own it, or it cannot be decided now
-    SEARCHED = auto()  # its object is searching for the outcome of that create, and will take it
-    LATE = auto()  # its object gave the create up
-    ORPHAN = auto()  # the object that gave it its name does not exist
-
-
 def unseen(looked: Mapping[str, float], usage: CurrentUsage | None) -> Iterator[tuple[Stray, float]]:
     """Resources of the month's usage and their hours, except those whose hours are the same as at the last look.
 
@@ -55,20 +45,17 @@ def unseen(looked: Mapping[str, float], usage: CurrentUsage | None) -> Iterator[
             yield stray, total
 
 
-def standing(*, given: bool, here: bool, searched: bool, settled: bool, watched: bool) -> Standing:
-    """What to make of a resource that no object records and nobody keeps.
+def fate_of(*, given: bool, here: bool, settled: bool, watched: bool) -> Fate | None:
+    """What becomes of a resource that no object records or searches for and nobody keeps; None to leave it alone.
 
-    `given`: an existing object gave its name; `here`: that object uses this account; `searched`: that object itself is
-    searching for the create's outcome; `settled`: no pass is over it; `watched`: this operator sees every object of the
-    cluster.
+    `given`: an existing object gave its name; `here`: that object uses this account; `settled`: no pass is over it;
+    `watched`: this operator sees every object of the cluster.
     """
-    if given and here and searched:
-        return Standing.SEARCHED
     if not settled:
-        return Standing.LEFT_ALONE
+        return None
     if given:
-        return Standing.LATE if here else Standing.LEFT_ALONE
-    return Standing.ORPHAN if watched else Standing.LEFT_ALONE
+        return Fate.LATE if here else None
+    return Fate.ORPHAN if watched else None
 
 
 def in_turn(those: Iterable[FoundT], looked: Mapping[str, int], most: int) -> list[FoundT]:

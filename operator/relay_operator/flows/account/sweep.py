@@ -25,7 +25,7 @@ from relay_operator.engine.leftovers import LeftoversFullError
 from relay_operator.engine.manifests import part
 from relay_operator.engine.queue import Priority
 from relay_operator.engine.traces import Traces
-from relay_operator.flows.account.strays import Standing, Stray, in_turn, onward, standing, to_end, unseen
+from relay_operator.flows.account.strays import Stray, fate_of, in_turn, onward, to_end, unseen
 from relay_wire.billing import CurrentUsage
 
 logger = logging.getLogger(__name__)
@@ -44,8 +44,6 @@ _GONE = 2
 """Consecutive looks without the resource that prove its end."""
 _ANXIOUS = timedelta(days=1).total_seconds()
 """How long sweeps stay frequent after a create with an unknown outcome."""
-
-_FATES: Final[Mapping[Standing, Fate]] = {Standing.LATE: Fate.LATE, Standing.ORPHAN: Fate.ORPHAN}
 
 
 @contextmanager
@@ -195,17 +193,12 @@ class Sweeper:
             # The account has not created it for that object; it may be the only one that sees it.
             seen = self.everywhere and settled and not searched and self._sees(ready, cache.account_of(key))
             return Fate.ORPHAN if seen else None
-        found = standing(
-            given=entry is not None,
-            here=key is not None and self._sees(ready, cache.account_of(key)),
-            searched=searched,
-            settled=settled,
-            watched=self.everywhere,
-        )
-        if found is Standing.SEARCHED and key is not None:
+        here = key is not None and self._sees(ready, cache.account_of(key))
+        if key is not None and here and searched:  # the object itself finds it
             ready.unclaimed.learn(stray.id, stray.name)
             self.engine.queue.add(key, Priority.EVENT)
-        return _FATES.get(found)
+            return None
+        return fate_of(given=entry is not None, here=here, settled=settled, watched=self.everywhere)
 
     def _is_in_it(self, ready: AccountReady, account: ObjectKey, named: bool) -> bool:
         """Whether this account exists, and is of the same organization, or may be.

@@ -79,10 +79,8 @@ class Destinations:
         """
         if not any(part.batch_id for part in obj.status.parts or ()):
             return False
-        try:
+        with _stopped_by_the_store():
             return await self.stores.is_claimed(*place, token)
-        except StoreError as error:
-            raise StoppedError(_unwritten(error)) from None
 
     def check_size(self, obj: InferenceBatch, records: int) -> None:
         """Raises StoppedError if this number of answers surely does not fit."""
@@ -97,10 +95,8 @@ class Destinations:
                 return _has_output(await self.kube.get(CONFIG_MAPS, obj.metadata.namespace, ref.name))
             except kube.NotFound:
                 return False
-        try:
+        with _stopped_by_the_store():
             return any([await self.stores.exists(*place) for place in (await self._objects(obj))[:2]])
-        except StoreError as error:
-            raise StoppedError(_unwritten(error)) from None
 
     async def published(self, obj: InferenceBatch, token: str) -> Published | None:
         """What the batch of this token published before, according to its mark. Raises StoppedError, KubeError."""
@@ -143,11 +139,9 @@ class Destinations:
         if obj.spec.output.config_map_ref is not None:
             return await self._write_config_map(obj, obj.spec.output.config_map_ref.name, merge, token, ended)
         answers, errors, mark = await self._objects(obj)
-        try:
+        with _stopped_by_the_store():
             first = await self.stores.write(*answers, self._while_leading(merge.outputs()))
             second = await self.stores.write(*errors, self._while_leading(merge.errors()))
-        except StoreError as error:
-            raise StoppedError(_unwritten(error)) from None
         output = OutputStatus(
             answers=str(answers[0]),
             answers_version=first[:253] or None,
@@ -190,7 +184,7 @@ class Destinations:
             await self._claimed(obj, ref.name, token)
             return
         places = [place for place in (await self._objects(obj))[:2] if not await self._began(obj, place, token)]
-        try:
+        with _stopped_by_the_store():
             for place in places:
                 if not await self.stores.claim(*place, token):
                     raise StoppedError(_claimed_by_another(str(place[0])))
@@ -198,8 +192,6 @@ class Destinations:
                 if await self.stores.exists(*place) and await self.published(obj, token) is None:
                     await self.stores.release(*place, token)  # it would look as if this batch had written there
                     raise StoppedError(_exists(str(place[0])))
-        except StoreError as error:
-            raise StoppedError(_unwritten(error)) from None
 
     async def release(self, obj: InferenceBatch, token: str) -> None:
         """Delete a claim without an output, so that the place is free for the next batch. Raises KubeError.
@@ -286,6 +278,15 @@ class Destinations:
             raise kube.NotLeading
         with _told_of(namespace, name):
             return await self.kube.patch(CONFIG_MAPS, namespace, name, {"metadata": metadata, "data": data})
+
+
+@contextmanager
+def _stopped_by_the_store() -> Iterator[None]:
+    """Raises StoppedError for a StoreError."""
+    try:
+        yield
+    except StoreError as error:
+        raise StoppedError(_unwritten(error)) from None
 
 
 @contextmanager

@@ -98,11 +98,8 @@ class BatchFlow:
             else:
                 memory.told_at = self.clock()
         recorded = isinstance(action, actions.Record)
-        written = (lambda: self._drop(facts.key)) if recorded else None
+        written = (lambda: self.transfers.drop(facts.key)) if recorded else None
         return Told(before, status, report, status.next_attempt_time, due, once_written=written)
-
-    def _drop(self, key: ObjectKey) -> None:
-        self.transfers.drop(key)
 
     def _due(self, facts: Facts, status: InferenceBatchStatus) -> tuple[datetime, ...]:
         spec = facts.obj.spec

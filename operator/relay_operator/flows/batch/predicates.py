@@ -212,8 +212,8 @@ def _record_retry(spec: InferenceBatchSpec) -> RecordRetry:
     return spec.retry_policy or RecordRetry()
 
 
-def refreshed(status: InferenceBatchStatus, seen: Iterable[tuple[PartStatus, Batch]]) -> InferenceBatchStatus:
-    """The status with what the cloud says about its batches."""
+def refreshed(status: InferenceBatchStatus, seen: Iterable[tuple[PartStatus, Batch]] = ()) -> InferenceBatchStatus:
+    """The status with what the cloud says about its batches, and what follows from its parts."""
     news = {(part.round, part.part): batch for part, batch in seen}
     parts = [mirrored(part, news.get((part.round, part.part))) for part in status.parts or ()]
     if not parts:

@@ -69,8 +69,8 @@ def report_of(
             return _hindered_by(error)
         case Hindered() if status.completion_time is not None:
             return _finished(facts, status)
-        case Hindered(WorkTroubled(reason, message, stalled, retry_after)):
-            return _troubled(reason, message, stalled=stalled, retry_after=retry_after)
+        case Hindered(WorkTroubled() as came):
+            return _troubled(came)
         case _:
             return _decided(facts, action, status, unreachable=unreachable)
 
@@ -90,7 +90,7 @@ def _decided(facts: Facts, action: Action, status: InferenceBatchStatus, *, unre
         case actions.Cancel() | actions.End():
             return _ending(facts, Return.SHORTLY if isinstance(action, actions.Cancel) else Return.SOON)
         case actions.Rest():
-            return _suspended(Return.SETTLED)
+            return _suspended()
         case actions.Finish() | Keep() if status.completion_time is not None:
             return _finished(facts, status)
         case actions.Adopt() | Keep():
@@ -148,12 +148,13 @@ def _hindered_by(error: CloudError) -> Report:
     return refused(error)
 
 
-def _troubled(reason: Reason, message: str, *, stalled: bool, retry_after: float | None) -> Report:
+def _troubled(came: WorkTroubled) -> Report:
+    reason, message = came.reason, came.message
     if reason is Reason.OUTPUT_TOO_LARGE:  # the result would be the same until the spec changes, which wakes the object
         return Report("False", ConditionType.STALLED, reason, message, Return.NEVER)
-    trouble: Trouble = ConditionType.STALLED if stalled else ConditionType.RECONCILING
-    retry = RetryKind.ADVISED if retry_after is not None else RetryKind.QUICK
-    return Report("False", trouble, reason, message, retry=retry, retry_after=retry_after)
+    trouble: Trouble = ConditionType.STALLED if came.stalled else ConditionType.RECONCILING
+    retry = RetryKind.ADVISED if came.retry_after is not None else RetryKind.QUICK
+    return Report("False", trouble, reason, message, retry=retry, retry_after=came.retry_after)
 
 
 def _waiting(facts: Facts, reason: Reason, *, unreachable: bool) -> Report | None:
@@ -165,7 +166,7 @@ def _waiting(facts: Facts, reason: Reason, *, unreachable: bool) -> Report | Non
         case Reason.PAUSED:
             return paused(facts.obj.status, facts.obj.metadata)
         case Reason.SUSPENDED:
-            return _suspended(Return.SETTLED)
+            return _suspended()
         case Reason.CANCELLING:
             return _ending(facts, Return.TRANSITION)
         case Reason.CLOUD_UNAVAILABLE if isinstance(facts.error, errors.NotFound):
@@ -178,16 +179,10 @@ def _waiting(facts: Facts, reason: Reason, *, unreachable: bool) -> Report | Non
             return unknown(reason, facts.note)
 
 
-def _suspended(back: Return) -> Report:
+def _suspended() -> Report:
     text = "spec.suspend holds it back; nothing of it runs"
-    return Report(
-        "True",
-        None,
-        Reason.SUSPENDED,
-        text,
-        back,
-        extra=(Wanted(ConditionType.SUSPENDED, "True", Reason.SUSPENDED, text),),
-    )
+    held = Wanted(ConditionType.SUSPENDED, "True", Reason.SUSPENDED, text)
+    return Report("True", None, Reason.SUSPENDED, text, Return.SETTLED, extra=(held,))
 
 
 def _without_account(facts: Facts, account: AccountWaiting | AccountRefused) -> Report:
@@ -224,8 +219,7 @@ def _recorded(facts: Facts, status: InferenceBatchStatus) -> Report:
             return _uncleared(status, facts.came)
         return _finished(facts, status)
     if isinstance(facts.came, WorkTroubled):
-        came = facts.came
-        return _troubled(came.reason, came.message, stalled=came.stalled, retry_after=came.retry_after)
+        return _troubled(facts.came)
     if status.ending is not None and facts.obj.status.ending is None:
         return Report("False", _ON_THE_WAY, Reason(status.ending.reason), status.ending.message, Return.SOON)
     if status.retry_time is not None:

@@ -47,7 +47,7 @@ def after(facts: Facts, action: Action, result: Result) -> InferenceBatchStatus:
         case Paid(part, batch):
             paid = predicates.listed(part.model_copy(update={"sent_at": facts.now}), batch)
             fields: Fields = {"parts": _replaced(status, part, paid), "retry_time": None, "identity": facts.sent_for}
-            return predicates.refreshed(_with(status, fields | _resumed(facts)), ())
+            return predicates.refreshed(_with(status, fields | _resumed(facts)))
         case Unknown(part, _):
             marked = part.model_copy(update={"sent_at": facts.now})
             return _with(status, {"parts": _replaced(status, part, marked), "identity": facts.sent_for})
@@ -136,8 +136,7 @@ def _adopted(facts: Facts) -> Fields:
     if status.create_token == token and unanswered:
         (batch,), lost = facts.found, unanswered[0]
         parts = _replaced(status, lost, predicates.listed(lost, batch))
-        rebuilt = predicates.refreshed(_with(status, {"parts": parts}), ())
-        return {name: getattr(rebuilt, name) for name in type(rebuilt).model_fields}
+        return dict(predicates.refreshed(_with(status, {"parts": parts})))
     return _rebuilt(facts, facts.found)
 
 
@@ -160,8 +159,7 @@ def _rebuilt(facts: Facts, found: Iterable[Batch]) -> Fields:
         "attempt": last.attempt,
         "suspended": cut or None,
     }
-    status = predicates.refreshed(_with(facts.status, {**fields, **_owner(intent)}), ())
-    return {name: getattr(status, name) for name in type(status).model_fields}
+    return dict(predicates.refreshed(_with(facts.status, fields | _owner(intent))))
 
 
 def _owner(intent: CreateIntent) -> Fields:
@@ -238,8 +236,7 @@ def _uploaded(facts: Facts, came: Uploaded) -> Fields:
         fields["failure_reasons"] = list(came.reasons) or None
         if came.retried:
             fields["retry_time"] = predicates.retry_time(facts.obj.spec, status.attempt or 2, facts.now)
-    grown = predicates.refreshed(_with(status, fields), ())
-    return {name: getattr(grown, name) for name in type(grown).model_fields}
+    return dict(predicates.refreshed(_with(status, fields)))
 
 
 def _published(facts: Facts, came: Published) -> Fields:
@@ -295,11 +292,8 @@ def _unpublished(facts: Facts, reason: Reason, message: str) -> Fields:
 
 
 def _replaced(status: InferenceBatchStatus, old: PartStatus, new: PartStatus) -> list[PartStatus]:
-    return [new if part is old or _same(part, old) else part for part in status.parts or ()]
-
-
-def _same(one: PartStatus, other: PartStatus) -> bool:
-    return (one.round, one.part) == (other.round, other.part)
+    place = old.round, old.part
+    return [new if (part.round, part.part) == place else part for part in status.parts or ()]
 
 
 def _with(status: InferenceBatchStatus, fields: Fields) -> InferenceBatchStatus:

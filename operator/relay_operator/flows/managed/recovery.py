@@ -5,9 +5,8 @@ from datetime import datetime, timedelta
 from relay_operator.api.meta import Resource
 from relay_operator.api.parts import OnFailed, OnInterrupted, OnTerminated
 from relay_operator.api.parts import Recovery as RecoverySpec
-from relay_operator.api.workload import SpecT, StatusT, WorkloadStatus
+from relay_operator.api.workload import BILLED, SpecT, StatusT, WorkloadStatus
 from relay_operator.engine.backoff import Backoff
-from relay_operator.engine.commitment import BILLED
 from relay_operator.flows.managed.predicates import (
     ON_THE_WAY,
     created_at,

@@ -1,7 +1,6 @@
 """What to report of an object, and when to come back: one table for results, one for actions. Pure."""
 
 from dataclasses import replace
-from datetime import datetime
 from typing import assert_never
 
 from relay_client import errors
@@ -10,7 +9,6 @@ from relay_operator.api import meta
 from relay_operator.api.conditions import ConditionType, Reason
 from relay_operator.api.meta import rfc3339
 from relay_operator.api.workload import SpecT, StatusT, WorkloadSpec
-from relay_operator.engine import conditions
 from relay_operator.engine.account import NOT_ASKED, AccountReady, AccountRefused, AccountWaiting
 from relay_operator.engine.actions import Keep, Nothing, Stall, Wait
 from relay_operator.engine.commands import annotate
@@ -26,7 +24,6 @@ from relay_operator.engine.report import (
     outdated,
     paused,
     refused,
-    unfunded,
     unknown,
     without_account,
 )
@@ -36,6 +33,14 @@ from relay_operator.flows.managed.actions import Action
 from relay_operator.flows.managed.blue_green import serving
 from relay_operator.flows.managed.facts import Facts
 from relay_operator.flows.managed.former import former
+from relay_operator.flows.managed.funds_report import (
+    doomed,
+    held_back,
+    kept,
+    kept_stopped,
+    short_of_funds,
+    with_excess,
+)
 from relay_operator.flows.managed.plan import plan
 from relay_operator.flows.managed.proposal import proposal, sentence
 from relay_operator.flows.managed.resource import Change, ObsT, Progress
@@ -52,7 +57,6 @@ _OF_OTHERS = frozenset(
 )
 
 _ABOUT_TO_ACT = (Wait(Reason.BACK_OFF), Wait(Reason.REPLACING))
-_SUPPOSED = "if the balance stopped it, it is "
 _FORMER_ONES = "former ones are being deleted"
 _LOST = f", and its answer is lost: it is not sent again unless {meta.RESTARTED_AT} gets another value"
 _ANOTHER = "what it is made from has changed: another is made, and this one kept as long as something uses it"
@@ -113,57 +117,7 @@ def _rejected(facts: Facts[SpecT, StatusT, ObsT], error: CloudError) -> Report:
     if isinstance(error, errors.CapacityExhausted):
         text = f"{error.code}: {error.message}"
         return replace(report, extra=(Wanted(ConditionType.CAPACITY_AVAILABLE, "False", report.reason, text),))
-    return _unfunded(facts, report) if isinstance(error, errors.PaymentRequired) else report
-
-
-def _unfunded(facts: Facts[SpecT, StatusT, ObsT], refusal: Report) -> Report:
-    """The report on a refusal for lack of funds; a stopped resource may have a deadline."""
-    if facts.view.seen is not Seen.STOPPED:
-        return unfunded(refusal)
-    exceeded = unfunded(refusal, refusal.reason).extra
-    if _stopped_as_asked(facts.obj.status):
-        return replace(refusal, extra=exceeded)
-    deadline, told = _kept(facts, predicates.since_in(facts.obj, "stopped", facts.now))
-    message = clause(refusal.message) + told
-    return replace(refusal, message=message, extra=exceeded, deletion_deadline=deadline)
-
-
-def _stopped_as_asked(status: StatusT) -> bool:
-    """Whether it was stopped before it was to run again, so that the cloud keeps it (section 3)."""
-    ready = conditions.find(status.conditions, ConditionType.READY)
-    if status.state != "stopped" or workload.told(status).deletion_deadline is not None or ready is None:
-        return False
-    # Only what was stopped as asked is Ready while it is stopped, whatever was reported after that.
-    return ready.status == "True" or ready.last_transition_time > (status.state_since or ready.last_transition_time)
-
-
-def _for_budget(facts: Facts[SpecT, StatusT, ObsT], report: Report) -> Report:
-    """The report on what a budget holds back; a stopped resource may have a deadline."""
-    exceeded = replace(report, extra=(_exceeded(report),))
-    deadline, told = _unstarted(facts)
-    return replace(exceeded, message=clause(report.message) + told, deletion_deadline=deadline) if told else exceeded
-
-
-def _unstarted(facts: Facts[SpecT, StatusT, ObsT]) -> tuple[datetime | None, str]:
-    """The deadline of what is stopped, with a clause about it.
-
-    The cloud is not asked to start it, so that it cannot say whether the balance stopped it.
-    """
-    if facts.view.seen is not Seen.STOPPED or facts.funded_since or _stopped_as_asked(facts.obj.status):
-        return None, ""
-    return _kept(facts, predicates.since_in(facts.obj, "stopped", facts.now), _SUPPOSED)
-
-
-def _kept(facts: Facts[SpecT, StatusT, ObsT], since: datetime, supposed: str = "") -> tuple[datetime | None, str]:
-    """Until when the cloud keeps it, with a clause about that; None and empty if the cloud does not say."""
-    if facts.resource.retention is None:
-        return None, ""
-    deadline = since + facts.resource.retention
-    return deadline, _doom(deadline, supposed)
-
-
-def _doom(deadline: datetime, supposed: str = "") -> str:
-    return f"; {supposed}deleted by the cloud with its volume on {rfc3339(deadline)} unless it runs again"
+    return short_of_funds(facts, report) if isinstance(error, errors.PaymentRequired) else report
 
 
 def _unknown(facts: Facts[SpecT, StatusT, ObsT], action: Action, error: CloudError) -> Report:
@@ -223,9 +177,9 @@ def _decided(facts: Facts[SpecT, StatusT, ObsT], action: Action, *, unreachable:
         case Wait(reason):
             return _searched(facts, _waiting(facts, reason, unreachable=unreachable))
         case Stall(reason):
-            return _searched(facts, _with_excess(facts, _stalled(facts, reason)))
+            return _searched(facts, with_excess(facts, _stalled(facts, reason)))
         case actions.Propose():
-            return _searched(facts, _with_excess(facts, _proposed(facts, action)))
+            return _searched(facts, with_excess(facts, _proposed(facts, action)))
         case actions.Replace() | actions.Forget() | actions.CloseIntent():
             return _again(facts, action)
         case actions.Rest():
@@ -235,7 +189,7 @@ def _decided(facts: Facts[SpecT, StatusT, ObsT], action: Action, *, unreachable:
         case actions.DropFormer():
             return _of_the_present(facts, Return.SOON)
         case Keep() if facts.observed is not None:
-            report = _with_excess(facts, blue_green_report.with_the_old(facts, _progressing(facts, facts.observed)))
+            report = with_excess(facts, blue_green_report.with_the_old(facts, _progressing(facts, facts.observed)))
             return replace(report, back=Return.SHORTLY) if facts.view.former is Former.GOING else report
         case _:
             return None
@@ -247,19 +201,13 @@ def _searched(facts: Facts[SpecT, StatusT, ObsT], report: Report | None) -> Repo
     return replace(report, unseen=True) if report is not None and is_unknown else report
 
 
-def _with_excess(facts: Facts[SpecT, StatusT, ObsT], report: Report) -> Report:
-    told = {each.type for each in report.extra}
-    if not facts.funded.excess or ConditionType.BUDGET_EXCEEDED in told:
-        return report
-    exceeded = Wanted(ConditionType.BUDGET_EXCEEDED, "True", Reason.BUDGET_EXCEEDED, facts.funded.excess)
-    return replace(report, extra=(*report.extra, exceeded))
-
-
 def _proposed(facts: Facts[SpecT, StatusT, ObsT], action: actions.Propose) -> Report:
     """Nothing is done, so that an agreed attempt, and a deadline of the cloud, still hold."""
-    deadline, told = _unstarted(facts)
+    deadline, told = kept_stopped(facts)
     message = f"{meta.PLAN_ONLY} holds it back: {sentence(proposal(facts, action))}{told}"
     agreed = facts.obj.status.next_attempt_time if facts.view.gate is Gate.LATER else None
+    if facts.view.seen is Seen.INTERRUPTED:
+        deadline, _ = kept(facts, predicates.since_in(facts.obj, "interrupted", facts.now))
     report = Report("False", ConditionType.RECONCILING, Reason.PLAN_ONLY, message, Return.SETTLED)
     return replace(report, deletion_deadline=deadline, next_attempt=agreed)
 
@@ -318,7 +266,7 @@ def _waiting(facts: Facts[SpecT, StatusT, ObsT], reason: Reason, *, unreachable:
         case Reason.OUTSIDE_SCHEDULE:
             return Report("False", ConditionType.RECONCILING, reason, facts.note, Return.SETTLED)
         case Reason.WAITING_FOR_BUDGET:  # budgets wake it as soon as there is room
-            return _for_budget(facts, Report("False", ConditionType.RECONCILING, reason, facts.note, Return.SETTLED))
+            return held_back(facts, Report("False", ConditionType.RECONCILING, reason, facts.note, Return.SETTLED))
         case Reason.SEARCHING if not facts.obj.status.id:
             return unknown(reason, facts.note)
         case _:
@@ -332,17 +280,17 @@ def _paused(facts: Facts[SpecT, StatusT, ObsT], *, unreachable: bool) -> Report:
     otherwise = plan(replace(facts.view, paused=False, plan_only=False))
     acts = otherwise in _ABOUT_TO_ACT or not isinstance(otherwise, Wait | Stall | Keep | actions.Rest)
     told = None if acts else _decided(facts, otherwise, unreachable=unreachable)
-    report = _held_back(facts) if told is None else told
+    report = _left_alone(facts) if told is None else told
     return replace(report, extra=(*report.extra, held_by(facts.obj.metadata, watched=True)))
 
 
-def _held_back(facts: Facts[SpecT, StatusT, ObsT]) -> Report:
+def _left_alone(facts: Facts[SpecT, StatusT, ObsT]) -> Report:
     """What the cloud shows of what is left alone and would otherwise be changed: it is not as the spec asks."""
     if facts.error is not None:
         return replace(paused(facts.obj.status, facts.obj.metadata), back=Return.TRANSITION, extra=())
     if facts.observed is None or facts.view.seen is Seen.GONE:
         return Report("False", None, Reason.PAUSED, _last_word(facts), Return.SETTLED)
-    shown, (deadline, told) = _progressing(facts, facts.observed), _unstarted(facts)
+    shown, (deadline, told) = _progressing(facts, facts.observed), kept_stopped(facts)
     if told:
         message = facts.resource.detail(facts.observed) + told
         shown = replace(shown, message=message, deletion_deadline=deadline)
@@ -408,11 +356,7 @@ def _stalled(facts: Facts[SpecT, StatusT, ObsT], reason: Reason) -> Report:
         message = f"{_last_word(facts)}; {_another(facts)}"
     back = Return.TRANSITION if reason is Reason.SECRET_TAKEN else Return.SETTLED  # no event ends SECRET_TAKEN
     report = Report("False", ConditionType.STALLED, reason, message, back)
-    return _for_budget(facts, report) if reason is Reason.BUDGET_EXCEEDED else report
-
-
-def _exceeded(report: Report) -> Wanted:
-    return Wanted(ConditionType.BUDGET_EXCEEDED, "True", report.reason, report.message)
+    return held_back(facts, report) if reason is Reason.BUDGET_EXCEEDED else report
 
 
 def _last_word(facts: Facts[SpecT, StatusT, ObsT]) -> str:
@@ -461,7 +405,7 @@ def _stopped(facts: Facts[SpecT, StatusT, ObsT], detail: str) -> Report:
     before = facts.obj.status
     holds = before.state == "stopped" and not facts.funded_since
     deadline = workload.told(before).deletion_deadline if holds else None
-    doom = "" if deadline is None else _doom(deadline)
+    doom = "" if deadline is None else doomed(deadline)
     return Report("True", None, reason, detail + doom, Return.SETTLED, deletion_deadline=deadline)
 
 
@@ -480,7 +424,7 @@ def _progressing(facts: Facts[SpecT, StatusT, ObsT], observed: ObsT) -> Report:
             return Report("False", ConditionType.RECONCILING, Reason.OFFLINE, detail, Return.SETTLED)
         case Progress.INTERRUPTED:
             since = predicates.since_in(facts.obj, "interrupted", facts.now)
-            deadline, told = _kept(facts, since)
+            deadline, told = kept(facts, since)
             message = f"{detail}; interrupted since {rfc3339(since)}{told}"
             return Report("False", ConditionType.RECONCILING, Reason.INTERRUPTED, message, deletion_deadline=deadline)
         case Progress.FAILED:

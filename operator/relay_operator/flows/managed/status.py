@@ -7,12 +7,11 @@ from relay_operator.api import meta
 from relay_operator.api.conditions import ConditionType, Reason
 from relay_operator.api.meta import CreateIntent, MalformedIntent, ObjectKey, rfc3339
 from relay_operator.api.references import HeldReference
-from relay_operator.api.workload import BlueGreenStatus, SpecT, StatusT, WorkloadStatus
+from relay_operator.api.workload import BILLED, BlueGreenStatus, SpecT, StatusT, WorkloadStatus
 from relay_operator.engine import conditions
 from relay_operator.engine.account import pinned
 from relay_operator.engine.actions import Keep
 from relay_operator.engine.backoff import RetryPolicy
-from relay_operator.engine.commitment import BILLED
 from relay_operator.engine.conditions import Wanted
 from relay_operator.engine.intent import changed_fields, named
 from relay_operator.engine.report import Report

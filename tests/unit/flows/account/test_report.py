@@ -3,21 +3,21 @@
 import asyncio
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 
 from relay_client import Cloud
-from relay_operator.api import meta
-from relay_operator.api.cloudaccount import AccountStatus, InUse, Spend, WebhookStatus
+from relay_operator.api.cloudaccount import AccountStatus, CloudAccount, InUse, Spend, WebhookStatus
 from relay_operator.api.conditions import ConditionType, Reason
-from relay_operator.api.meta import ObjectKey, ObjectMeta
+from relay_operator.api.meta import ObjectKey
 from relay_operator.engine import conditions
 from relay_operator.engine.account import AccountReady, AccountRefused, AccountState, AccountWaiting
 from relay_operator.engine.endpoints import Endpoints
-from relay_operator.engine.report import held_by
 from relay_operator.engine.status import status_patch
 from relay_operator.engine.unclaimed_ids import UnclaimedIds
-from relay_operator.flows.account.report import AccountFinding, OrganizationSeen, new_status
+from relay_operator.flows.account import report
+from relay_operator.flows.account.report import AccountFinding, OrganizationSeen
 from relay_operator.flows.account.spend import month_of
 from relay_wire.account import Whoami
 from relay_wire.billing import Balance, CurrentUsage
@@ -26,6 +26,8 @@ NOW = datetime(2026, 1, 1, tzinfo=UTC)
 KEY = ObjectKey("CloudAccount", "team-a", "default")
 WHO = Whoami(principal_type="api_key", organization_id="org-1", organization_name="Team A", scopes=["vms:read"])
 REVOKED = AccountRefused(Reason.ACCOUNT_UNAUTHORIZED, "the cloud refuses the API key")
+PLAIN: dict[str, Any] = {}
+DELETED: dict[str, Any] = {"deletionTimestamp": "2026-01-01T00:00:00Z"}
 SILENT = AccountWaiting(Reason.CLOUD_UNAVAILABLE, "no answer")
 
 
@@ -49,9 +51,18 @@ def _seen(
     return OrganizationSeen(balance, usage, WebhookStatus(id=webhook) if webhook else None)
 
 
-def _finding(state: AccountState, seen: OrganizationSeen | None = None, **other: object) -> AccountFinding:
-    told: dict[str, object] = {"in_use": InUse(), "generation": 1, "now": NOW} | other
-    return AccountFinding(state=state, who=WHO, seen=seen, **told)  # type: ignore[arg-type]
+def _finding(
+    state: AccountState, seen: OrganizationSeen | None = None, metadata: dict[str, Any] = PLAIN, **other: object
+) -> AccountFinding:
+    spec = {"apiKeySecretRef": {"name": "relay", "key": "api-key"}}
+    account = CloudAccount.model_validate({"metadata": {"name": "default", "generation": 1} | metadata, "spec": spec})
+    told: dict[str, object] = {"in_use": InUse(), "now": NOW} | other
+    return AccountFinding(account=account, state=state, who=WHO, seen=seen, **told)  # type: ignore[arg-type]
+
+
+def new_status(before: AccountStatus, finding: AccountFinding) -> AccountStatus:
+    account = finding.account.model_copy(update={"status": before})
+    return report.new_status(replace(finding, account=account))
 
 
 def _says(status: AccountStatus, wanted: ConditionType) -> tuple[str, str] | None:
@@ -201,7 +212,7 @@ def test_an_account_that_was_never_seen_working_is_neither_ready_nor_not() -> No
 
 def test_a_deleted_account_in_use_says_what_depends_on_it(ready: AccountReady) -> None:
     used = InUse(gpu_pods=2, ssh_keys=1, inference_batches=3)
-    status = new_status(AccountStatus(), _finding(ready, _seen(), deleting=True, in_use=used))
+    status = new_status(AccountStatus(), _finding(ready, _seen(), DELETED, in_use=used))
     stalled = conditions.find(status.conditions, ConditionType.STALLED)
     assert stalled is not None
     assert stalled.reason == "InUse"
@@ -211,7 +222,7 @@ def test_a_deleted_account_in_use_says_what_depends_on_it(ready: AccountReady) -
 
 def test_a_deleted_account_whose_key_is_revoked_stalls_once(ready: AccountReady) -> None:
     before = new_status(AccountStatus(), _finding(ready, _seen()))
-    status = new_status(before, _finding(REVOKED, deleting=True, in_use=InUse(gpu_pods=1)))
+    status = new_status(before, _finding(REVOKED, None, DELETED, in_use=InUse(gpu_pods=1)))
     assert [item.type for item in status.conditions].count("Stalled") == 1
     assert _says(status, ConditionType.READY) == ("False", "AccountUnauthorized")
 
@@ -229,8 +240,7 @@ def test_what_the_key_may_not_do_is_told_without_making_the_account_unready(read
 
 
 def test_a_paused_account_says_so(ready: AccountReady) -> None:
-    held = held_by(ObjectMeta(name="a", annotations={meta.PAUSED: "true"}), watched=True)
-    status = new_status(AccountStatus(), _finding(ready, _seen(), held=held))
+    status = new_status(AccountStatus(), _finding(ready, _seen(), {"annotations": {"gpurelay.dev/paused": "true"}}))
     assert _says(status, ConditionType.PAUSED) == ("True", "Paused")
 
 

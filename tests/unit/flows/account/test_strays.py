@@ -8,7 +8,7 @@ import pytest
 from relay_operator.api.cloudaccount import Orphans
 from relay_operator.api.meta import ObjectKey
 from relay_operator.engine.leftover import Fate, Leftover
-from relay_operator.flows.account.strays import Standing, Stray, in_turn, onward, standing, to_end, unseen
+from relay_operator.flows.account.strays import Stray, fate_of, in_turn, onward, to_end, unseen
 from relay_wire.billing import CurrentUsage
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
@@ -54,25 +54,19 @@ def test_several_lines_of_one_resource_or_odd_hours_do_not_have_it_looked_at_for
     assert list(unseen(looked, told)) == []
 
 
-@pytest.mark.parametrize("facts", list(itertools.product([True, False], repeat=5)))
-def test_every_stray_has_one_standing(facts: tuple[bool, ...]) -> None:
-    given, here, searched, settled, watched = facts
-    found = standing(given=given, here=here, searched=searched, settled=settled, watched=watched)
-    if found in {Standing.LATE, Standing.ORPHAN}:
-        assert settled, "nothing is decided beside a pass that may be recording it"
-        assert not (given and searched and here), "its object finds it"
-    match found:
-        case Standing.SEARCHED:
-            assert given
-            assert here
-            assert searched
-        case Standing.LATE:
+@pytest.mark.parametrize("facts", list(itertools.product([True, False], repeat=4)))
+def test_every_stray_has_one_fate_or_is_left_alone(facts: tuple[bool, ...]) -> None:
+    given, here, settled, watched = facts
+    fate = fate_of(given=given, here=here, settled=settled, watched=watched)
+    assert fate is None or settled, "nothing is decided beside a pass that may be recording it"
+    match fate:
+        case Fate.LATE:
             assert given
             assert here, "another account's key says nothing of it"
-        case Standing.ORPHAN:
+        case Fate.ORPHAN:
             assert not given
             assert watched, "its object may be there, unseen"
-        case Standing.LEFT_ALONE:
+        case _:
             assert not settled or (given and not here) or not (given or watched)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -14,9 +13,6 @@ from tests.unit.client.scripted import Reply
 from tests.unit.flows.batch.acting import INTENT, acting_in
 from tests.unit.flows.batch.examples import batch
 from tests.unit.records.streams import file, record
-
-if TYPE_CHECKING:
-    pass
 
 GIVEN = Reply(200, b"\n" + file([record("a")]))
 """Not as it is sent, so that the operator uploads a file of its own."""

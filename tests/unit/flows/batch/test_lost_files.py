@@ -6,7 +6,6 @@ import asyncio
 import json
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -25,9 +24,6 @@ from tests.unit.client.scripted import Reply, Step
 from tests.unit.flows.batch.acting import INTENT, KEY, acting_in, ready
 from tests.unit.flows.batch.examples import NOON, batch, sent, status
 from tests.unit.records.streams import failure, file, record, success
-
-if TYPE_CHECKING:
-    pass
 
 LIST = Reply(200, b'{"object":"list","data":[],"has_more":false}')
 GONE = Reply(404, b'{"error":{"message":"no","type":"not_found_error","code":null}}')
