@@ -228,6 +228,9 @@ class ModelAccounts:
     def lacks_funds(self, account: AccountReady, key: ObjectKey) -> bool:
         return False
 
+    def seen_funded(self, account: AccountReady) -> None:
+        return None
+
 
 class ModelKube:
     """The API server as one pass sees it. A write of only what no decision depends on succeeds and changes nothing."""

@@ -182,9 +182,21 @@ class Accounts:
         connection = self._connections.get(key)
         return connection is not None and connection.shortage.waits(self._clock())
 
-    def funds(self, key: ObjectKey, available_cents: int) -> bool:
-        """Record the available funds. If they grew, refused objects try again; returns whether any does."""
-        called = self._connection(key).shortage.seen(available_cents)
+    def seen_funded(self, account: AccountReady) -> float | None:
+        """Seconds since the cloud last told of funds, if they were above its floor; None if not."""
+        connection = self._connections.get(account.key)
+        at = None if connection is None else connection.shortage.funded_at()
+        return None if at is None else self._clock() - at
+
+    def funds(self, key: ObjectKey, available_cents: int, floor_cents: int | None = None) -> bool:
+        """Record the available funds. If they grew, refused objects try again; returns whether any does.
+
+        Without a floor, the last one holds.
+        """
+        shortage = self._connection(key).shortage
+        shortage.read_at = self._clock()
+        shortage.floor_cents = shortage.floor_cents if floor_cents is None else floor_cents
+        called = shortage.seen(available_cents)
         for dependent in called:
             self._queue.add(dependent, Priority.CHANGE)
         return bool(called)

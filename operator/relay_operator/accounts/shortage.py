@@ -17,6 +17,10 @@ class Shortage:
     """Seconds after which an object that was not refused again no longer waits."""
     available_cents: int | None = None
     """Available funds when the cloud last reported them."""
+    floor_cents: int | None = None
+    """The funds below which the cloud stops what runs, as it last reported."""
+    read_at: float = 0.0
+    """When it reported the available funds."""
     _refused: dict[ObjectKey, float] = field(default_factory=dict)
     """When each object was last refused, the oldest first."""
 
@@ -39,6 +43,11 @@ class Shortage:
                 return True
             del self._refused[longest]
         return False
+
+    def funded_at(self) -> float | None:
+        """When the cloud last reported the funds, if they were above the floor; None if not, or if one is unknown."""
+        available, floor = self.available_cents, self.floor_cents
+        return None if available is None or floor is None or available <= floor else self.read_at
 
     def seen(self, available_cents: int) -> tuple[ObjectKey, ...]:
         """Record the available funds, which usage only reduces. If they grew, returns the objects that try again."""

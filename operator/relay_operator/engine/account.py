@@ -214,3 +214,7 @@ class Accounts(Protocol):
     def lacks_funds(self, account: AccountReady, key: ObjectKey) -> bool:
         """Whether the cloud refused this object for lack of funds, and no funds have been added since; from memory."""
         ...
+
+    def seen_funded(self, account: AccountReady) -> float | None:
+        """Seconds since the cloud last told of funds, if they were above its floor; None if not; from memory."""
+        ...

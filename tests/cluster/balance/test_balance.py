@@ -109,6 +109,10 @@ async def test_a_pod_asked_to_be_stopped_is_not_started_by_new_funds(brisk_works
 
     assert (await brisk_workspace.becomes("GpuPod", "trainer", looked))["status"]["state"] == "stopped"
     assert (await brisk_workspace.organization.vm(pod["status"]["id"]))["status"] == "stopped"
+    kept = await brisk_workspace.becomes(
+        "GpuPod", "trainer", lambda item: "deletionDeadline" not in (item or {})["status"]
+    )
+    assert "deleted" not in condition(kept, "Ready")["message"]
 
 
 async def test_a_paused_pod_tells_that_its_balance_stopped_it_and_is_not_started(workspace: Workspace) -> None:

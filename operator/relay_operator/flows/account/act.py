@@ -237,9 +237,9 @@ class Actor:
         memory.look_at = now + jittered(pace, intervals.jitter, self.engine.retry_policy.random)
         memory.recheck_at = now + _GLANCES * intervals.transition
         if seen.balance is not None:
-            self.accounts.funds(key, seen.balance.available_cents)
             burn = seen.usage.burn_per_hour_cents if seen.usage is not None else None
             floor = seen.usage.auto_stop_floor_cents if seen.usage is not None else None
+            self.accounts.funds(key, seen.balance.available_cents, floor)
             self.metrics.on_balance(key.namespace, key.name, seen.balance.available_cents, burn, floor)
         return Looked(state, seen)
 

@@ -45,6 +45,8 @@ class Facts(UsesAccount, Generic[SpecT, StatusT, ObsT]):
     inputs: Inputs | None = None
     models: tuple[str, ...] = ()
     """The GPU models to try, in order; empty if the cloud chooses."""
+    funded_since: bool = False
+    """Whether the account had funds after it was stopped: the cloud keeps it, although the balance stopped it."""
     full: int = 0
     """The requests that the cloud refused for lack of room since the last resource; each moves on to the next model."""
     kept: Kept = NOT_KEPT

@@ -264,6 +264,7 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
             serving=aside.serving,
             inputs=given.inputs,
             models=given.models,
+            funded_since=self._funded_since(obj, account, turn.now),
             full=given.full,
             kept=kept,
             env_digest=given.digest,
@@ -321,6 +322,11 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
         begins = replaces and not held_back and not obj.status.replacing
         ends_first = begins and sight.seen in THERE and _lives(obj)
         return _Step(difference, change, differs, asked, held_back, beside, ends_first)
+
+    def _funded_since(self, obj: Resource[SpecT, StatusT], account: AccountReady, now: datetime) -> bool:
+        """Whether the account was seen to have funds after the resource was seen to be stopped."""
+        age = self.accounts.seen_funded(account)
+        return age is not None and age < (now - predicates.since_in(obj, "stopped", now)).total_seconds()
 
     def _here(self, key: ObjectKey, obj: Resource[SpecT, StatusT], account: AccountReady) -> Identity | None:
         """The identity to record if the cloud shows the resource by another URL, or an early release recorded none."""

@@ -121,7 +121,7 @@ def _unfunded(facts: Facts[SpecT, StatusT, ObsT], refusal: Report) -> Report:
     if facts.view.seen is not Seen.STOPPED:
         return unfunded(refusal)
     exceeded = unfunded(refusal, refusal.reason).extra
-    if _stopped_as_asked(facts.obj.status):
+    if facts.funded_since or _stopped_as_asked(facts.obj.status):
         return replace(refusal, extra=exceeded)
     deadline, told = _kept(facts, predicates.since_in(facts.obj, "stopped", facts.now))
     message = clause(refusal.message) + told
@@ -149,7 +149,7 @@ def _unstarted(facts: Facts[SpecT, StatusT, ObsT]) -> tuple[datetime | None, str
 
     The cloud is not asked to start it, so that it cannot say whether the balance stopped it.
     """
-    if facts.view.seen is not Seen.STOPPED or _stopped_as_asked(facts.obj.status):
+    if facts.view.seen is not Seen.STOPPED or facts.funded_since or _stopped_as_asked(facts.obj.status):
         return None, ""
     return _kept(facts, predicates.since_in(facts.obj, "stopped", facts.now), _SUPPOSED)
 
@@ -457,9 +457,10 @@ def _stopped(facts: Facts[SpecT, StatusT, ObsT], detail: str) -> Report:
     if facts.view.difference is Difference.NONE and waits and facts.note:
         detail = f"{detail}; {facts.note}"
     # If the balance stopped it, its deadline holds even if it should be stopped by now: the cloud does not know that.
-    # That of an interruption is over: what people stop is kept (section 3).
+    # It is over once there are funds; that of an interruption is over, too: what people stop is kept (section 3).
     before = facts.obj.status
-    deadline = workload.told(before).deletion_deadline if before.state == "stopped" else None
+    holds = before.state == "stopped" and not facts.funded_since
+    deadline = workload.told(before).deletion_deadline if holds else None
     doom = "" if deadline is None else _doom(deadline)
     return Report("True", None, reason, detail + doom, Return.SETTLED, deletion_deadline=deadline)
 

@@ -88,7 +88,7 @@ def new_status(
         changed |= _former_in_time(facts)
     if "identity" not in changed and observed is not None:
         changed |= _seen_in(facts, observed)
-    doom = report.deletion_deadline or _doomed(obj.status, changed) or _retained(facts)
+    doom = report.deletion_deadline or _doomed(facts, changed) or _retained(facts)
     changed.setdefault("deletion_deadline", doom)
     fields = type(obj.status).model_fields  # kinds that do not run have fewer fields
     changed = shown | {name: value for name, value in changed.items() if name in fields}
@@ -254,9 +254,10 @@ def _with_what_is_paid(status: StatusT, billed: frozenset[str]) -> StatusT:
     return status if same else status.model_copy(update={"paying_per_hour_cents": paying})
 
 
-def _doomed(before: StatusT, changed: Fields) -> datetime | None:
-    """The deadline that stands whatever is reported, until the state ends or a start is sent."""
-    return None if "state_since" in changed else told(before).deletion_deadline
+def _doomed(facts: Facts[SpecT, StatusT, ObsT], changed: Fields) -> datetime | None:
+    """The deadline that stands whatever is reported, until the state ends, a start is sent, or there are funds."""
+    over = "state_since" in changed or facts.funded_since
+    return None if over else told(facts.obj.status).deletion_deadline
 
 
 def _retained(facts: Facts[SpecT, StatusT, ObsT]) -> datetime | None:

@@ -43,6 +43,8 @@ class MoneyCloud:
     """Of the month, by the names of what it was used for; the ids are made of them."""
     available: int | None = 10**6
     """What is left; None if the key may not read it."""
+    floor: int | None = None
+    """What it says must be left."""
     transactions: int = 0
     """How many it tells of with the balance."""
     breakdown: JsonValue = None
@@ -106,7 +108,8 @@ class MoneyCloud:
                 told = {"usageCents": used, "usageHours": 1.0, "burnPerHourCents": 249}
                 return web.json_response({**told, "breakdown": self.breakdown})
             case "usage":
-                return web.json_response({"usageCents": used, "usageHours": 1.0, "breakdown": lines})
+                told = {"usageCents": used, "usageHours": 1.0}
+                return web.json_response({**told, "breakdown": lines, "autoStopFloorCents": self.floor})
             case "auto-recharge":
                 return web.json_response({"enabled": False, "thresholdCents": 0, "amountCents": 0})
             case _:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from relay_operator.api.meta import ObjectKey
+from relay_operator.engine.account import AccountReady
 from relay_operator.engine.leftover import Fate, Leftover
 from relay_operator.engine.leftovers import _OTHERS
 from tests.unit.flows.account.passes import KEY, LOOK, Passes
@@ -90,6 +92,20 @@ async def test_funds_that_are_gone_are_told_with_the_balance_that_is_read_anyway
     assert await passes.glances(1) == ["balance"]
     status, message = passes.condition("FundsLow")
     assert (status, message) == ("True", "the available balance is -324 cents: add funds, or nothing starts")
+
+
+async def test_it_is_known_since_when_there_are_funds_above_the_floor(passes: Passes) -> None:
+    passes.cloud.floor = 100
+    await passes.settled()
+    ready = await passes.accounts.state(KEY)
+    assert isinstance(ready, AccountReady)
+    passes.world.clock.seconds += 7
+    assert passes.accounts.seen_funded(ready) == 7
+    passes.cloud.available = 100
+    await passes.refuse(ObjectKey("GpuPod", NAMESPACE, "train"))
+    await passes.glances(1)
+    assert passes.accounts.seen_funded(ready) is None
+    assert passes.accounts.seen_funded(replace(ready, key=ready.key._replace(name="other"))) is None
 
 
 async def test_a_key_that_may_not_read_the_balance_is_not_asked_for_it_all_the_time(passes: Passes) -> None:

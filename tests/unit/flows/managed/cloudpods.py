@@ -280,6 +280,10 @@ class OneAccount:
     def lacks_funds(self, account: AccountReady, key: ObjectKey) -> bool:
         return self.shortage.keeps_back(key)
 
+    def seen_funded(self, account: AccountReady) -> float | None:
+        at = self.shortage.funded_at()
+        return None if at is None else self.clock() - at
+
 
 def unauthorized() -> Failure:
     """The key is refused."""

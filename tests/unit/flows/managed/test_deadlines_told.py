@@ -52,6 +52,65 @@ async def test_nor_if_it_was_to_run_again_while_it_was_paused(world: World) -> N
     assert (world.reason(), world.status().deletion_deadline) == ("BalanceExhausted", None)
 
 
+def _told_of_funds(world: World, available: int, floor: int | None) -> None:
+    """A look at the account, just now."""
+    shortage = world.account.shortage
+    shortage.floor_cents, shortage.read_at = floor, world.clock.seconds
+    shortage.seen(available)
+
+
+@pytest.mark.parametrize(("available", "floor", "is_over"), [(101, 100, True), (100, 100, False), (10**6, None, False)])
+async def test_not_once_there_are_funds_though_it_is_to_stay_stopped(
+    world: World, available: int, floor: int | None, is_over: bool
+) -> None:
+    world.apply()
+    await world.settle()
+    _told_of_funds(world, 1_000, 100)
+    await world.wait(60)
+    world.pods.fail("start", *[refused(PaymentRequired)] * 9)
+    world.pods.become("pod-1", "stopped")
+    world.hint()
+    await world.settle()
+    world.change(powerState="Stopped")
+    await world.wait(60)
+    assert world.reason() == "Stopped"
+    assert world.status().deletion_deadline is not None, "the funds were read before it was stopped"
+    assert "; deleted by the cloud with its volume on " in world.message()
+    _told_of_funds(world, available, floor)
+    await world.wait(600, step=5)
+    assert (world.status().deletion_deadline is None) == is_over
+    assert ("deleted by the cloud" in world.message()) != is_over
+
+
+async def test_not_of_what_a_monthly_limit_keeps_stopped_while_there_are_funds(world: World) -> None:
+    world.apply()
+    await world.settle()
+    world.pods.fail("start", *[refused(PaymentRequired, code="SPEND_LIMIT_REACHED")] * 99)
+    world.pods.become("pod-1", "stopped")
+    world.hint()
+    await world.wait(10)
+    assert world.status().deletion_deadline is not None, "it is not known yet that there are funds"
+    _told_of_funds(world, 1_000, 100)
+    await world.wait(600, step=5)
+    assert (world.reason(), world.status().deletion_deadline) == ("BalanceExhausted", None)
+    assert "deleted by the cloud" not in world.message()
+
+
+async def test_nor_what_a_budget_keeps_stopped_once_there_are_funds(priced: World) -> None:
+    limited(priced, AccountBudget(min_available_cents=500))
+    priced.apply(gpu=H100)
+    await priced.wait(5)
+    limited(priced, AccountBudget(min_available_cents=500), available=-3, burn=0)
+    priced.pods.become("pod-1", "stopped")
+    priced.hint()
+    await priced.wait(100, step=5)
+    assert priced.status().deletion_deadline is not None
+    _told_of_funds(priced, 400, 0)
+    limited(priced, AccountBudget(min_available_cents=500), available=400, burn=0)
+    await priced.wait(100, step=5)
+    assert (priced.reason(), priced.status().deletion_deadline) == ("WaitingForBudget", None)
+
+
 async def test_what_is_interrupted_whatever_stalls_it(world: World) -> None:
     world.apply()
     await world.wait(5)
