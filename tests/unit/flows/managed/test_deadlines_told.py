@@ -82,6 +82,20 @@ async def test_not_once_there_are_funds_though_it_is_to_stay_stopped(
     assert ("deleted by the cloud" in world.message()) != is_over
 
 
+async def test_not_of_what_a_monthly_limit_keeps_stopped_while_there_are_funds(world: World) -> None:
+    world.apply()
+    await world.settle()
+    world.pods.fail("start", *[refused(PaymentRequired, code="SPEND_LIMIT_REACHED")] * 99)
+    world.pods.become("pod-1", "stopped")
+    world.hint()
+    await world.wait(10)
+    assert world.status().deletion_deadline is not None, "it is not known yet that there are funds"
+    _told_of_funds(world, 1_000, 100)
+    await world.wait(600, step=5)
+    assert (world.reason(), world.status().deletion_deadline) == ("BalanceExhausted", None)
+    assert "deleted by the cloud" not in world.message()
+
+
 async def test_nor_what_a_budget_keeps_stopped_once_there_are_funds(priced: World) -> None:
     limited(priced, AccountBudget(min_available_cents=500))
     priced.apply(gpu=H100)
