@@ -26,6 +26,7 @@ LARGEST_PAGE = 2**22
 THROTTLED_ATTEMPTS = 5
 """How often a request is sent that API priority and fairness rejects (429), which does not process it."""
 
+_OF_SOCKETS = {403: "Forbidden", 404: "NotFound"}
 _TIMEOUT = aiohttp.ClientTimeout(total=REQUEST_TIMEOUT)
 _WATCH_SECONDS = 60
 """How long a watch lasts, so that one whose connection died silently is noticed soon."""
@@ -206,7 +207,7 @@ class Kube:
                 if event["type"] == "ERROR":
                     status = event["object"]
                     code = status.get("code") if isinstance(status, dict) else None
-                    raise _error("GET", code if isinstance(code, int) else 500, orjson.dumps(status))
+                    raise _error("GET", code if isinstance(code, int) else 500, *_reason(status))
                 yield event
 
     async def log(
@@ -235,7 +236,7 @@ class Kube:
                 proxy=self._api.proxy,
             ) as answer:
                 if answer.status not in {200, 204}:  # 204: a log of a Pod that is not on a node yet
-                    raise _error("GET", answer.status, await answer.read())
+                    raise _error("GET", answer.status, *_told(await answer.read()))
                 yield answer.content
         except (aiohttp.ClientError, OSError, TimeoutError, ValueError) as error:
             raise Unavailable(0, "Unreachable", f"{what}: {error!r}") from error
@@ -254,7 +255,9 @@ class Kube:
                 max_msg_size=_LARGEST_MESSAGE,
             )
         except aiohttp.WSServerHandshakeError as error:
-            raise _error("GET", error.status, _refused(error.status, what)) from error
+            # aiohttp does not return the API server's own Status.
+            message = f"{what}: the API server answered {error.status}"
+            raise _error("GET", error.status, _OF_SOCKETS.get(error.status, "Refused"), message) from error
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
             raise Unavailable(0, "Unreachable", f"{what}: {error!r}") from error
         try:
@@ -341,7 +344,7 @@ class Kube:
             if 200 <= status < 300:
                 return _object(method, path, raw, objects)
             if status != 429 or attempt == THROTTLED_ATTEMPTS:
-                raise _error(method, status, raw)
+                raise _error(method, status, *_told(raw))
             await self._sleep(min(retry_after, 5.0) * attempt)
             attempt += 1
 
@@ -405,8 +408,7 @@ def _seconds(header: str | None) -> float:
     return float(header) if header is not None and header.isdigit() else 1.0
 
 
-def _error(method: str, status: int, raw: bytes) -> KubeError:
-    reason, message = _status(raw.decode(errors="replace"))
+def _error(method: str, status: int, reason: str, message: str) -> KubeError:
     match status:
         case 404 if reason == "NotFound":
             return NotFound(status, reason, message)
@@ -424,18 +426,15 @@ def _error(method: str, status: int, raw: bytes) -> KubeError:
             return Unavailable(status, reason, message)
 
 
-def _refused(status: int, what: str) -> bytes:
-    """A Status for a refused WebSocket, since aiohttp does not return the API server's own."""
-    reason = {403: "Forbidden", 404: "NotFound"}.get(status, "Refused")
-    return json.dumps({"reason": reason, "message": f"{what}: the API server answered {status}"}).encode()
-
-
-def _status(text: str) -> tuple[str, str]:
+def _told(raw: bytes) -> tuple[str, str]:
     """The reason and message of a Kubernetes Status; an answer that is not one is not quoted."""
     try:
-        body = json.loads(text)
+        return _reason(json.loads(raw.decode(errors="replace")))
     except ValueError:
         return "Unreadable", "the API server's answer is not JSON"
-    if not isinstance(body, dict):
+
+
+def _reason(status: JsonValue) -> tuple[str, str]:
+    if not isinstance(status, dict):
         return "Unreadable", "the API server's answer is not an object"
-    return str(body.get("reason") or "Unknown"), str(body.get("message") or "")[:500]
+    return str(status.get("reason") or "Unknown"), str(status.get("message") or "")[:500]

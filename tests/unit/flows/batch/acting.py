@@ -25,7 +25,7 @@ from relay_operator.flows.batch.transfers import Transfers
 from relay_operator.objectstores.addresses import StorePolicy
 from relay_operator.objectstores.stores import ObjectStores
 from relay_operator.records.pace import Pace
-from tests.unit.client.scripted import ScriptedServer, Step, scripted_server
+from tests.unit.client.scripted import Reply, ScriptedServer, Step, scripted_server
 from tests.unit.flows.batch.examples import NOON, TOKEN
 
 if TYPE_CHECKING:
@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 
 KEY = ObjectKey("InferenceBatch", "ns", "nightly")
 INTENT = CreateIntent(token=TOKEN, name="nightly", attempt=1, spec_hash="", started_at=NOON)
+LIST = Reply(200, b'{"object":"list","data":[],"has_more":false}')
+NOT_FOUND = Reply(404, b'{"error":{"message":"no","type":"not_found_error","code":null}}')
 
 
 class _Nobody:

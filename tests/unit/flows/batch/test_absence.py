@@ -8,17 +8,15 @@ import pytest
 
 from relay_client import Cloud, NotFound, Unreadable, paging
 from relay_client.answers import MAX_VALUES
-from relay_operator.api.meta import CreateIntent
 from relay_operator.engine.cache import Cache
 from relay_operator.engine.shared_lists import SharedLists
 from relay_operator.flows.batch.files import LostFiles, clear
 from relay_operator.flows.batch.polls import BatchPolls
 from relay_operator.flows.batch.traces import BatchTraces
 from tests.unit.client.scripted import Reply, scripted_server
-from tests.unit.flows.batch.examples import NOON, TOKEN, batch, sent, status
+from tests.unit.flows.batch.acting import INTENT, NOT_FOUND
+from tests.unit.flows.batch.examples import batch, sent, status
 
-NOT_FOUND = Reply(404, b'{"error":{"message":"no","type":"not_found_error","code":null}}')
-INTENT = CreateIntent(token=TOKEN, name="nightly", attempt=1, spec_hash="", started_at=NOON)
 LIST = Reply(200, b'{"object":"list","data":[],"has_more":false,"long":[%s0]}' % (b"0," * MAX_VALUES))
 
 

@@ -10,14 +10,12 @@ from relay_client import NotFound
 from relay_operator.api.conditions import Reason
 from relay_operator.flows.batch.result import StoppedError, WorkRefused
 from tests.unit.client.scripted import Reply
-from tests.unit.flows.batch.acting import INTENT, acting_in
+from tests.unit.flows.batch.acting import INTENT, LIST, NOT_FOUND, acting_in
 from tests.unit.flows.batch.examples import batch
 from tests.unit.records.streams import file, record
 
 GIVEN = Reply(200, b"\n" + file([record("a")]))
 """Not as it is sent, so that the operator uploads a file of its own."""
-LIST = Reply(200, b'{"object":"list","data":[],"has_more":false}')
-NOT_FOUND = Reply(404, b'{"error":{"message":"no","type":"not_found_error","code":null}}')
 
 
 async def test_an_upload_that_is_not_found_does_not_mean_that_the_input_is_missing(tmp_path: Path) -> None:

@@ -13,7 +13,6 @@ from relay_client import Cloud, NotFound
 from relay_kube.kube import Kube
 from relay_operator.api.conditions import Reason
 from relay_operator.api.inferencebatch import InferenceBatch, PartStatus
-from relay_operator.api.meta import CreateIntent
 from relay_operator.flows.batch.destinations import Destinations
 from relay_operator.flows.batch.files import LostFiles
 from relay_operator.flows.batch.names import file_name
@@ -24,12 +23,10 @@ from relay_operator.objectstores.addresses import StorePolicy
 from relay_operator.objectstores.stores import ObjectStores
 from relay_operator.records.pace import Pace
 from tests.unit.client.scripted import Reply, ScriptedServer, scripted_server
-from tests.unit.flows.batch.examples import NOON, TOKEN, batch, status
+from tests.unit.flows.batch.acting import INTENT, LIST, NOT_FOUND
+from tests.unit.flows.batch.examples import NOON, batch, status
 
-INTENT = CreateIntent(token=TOKEN, name="nightly", attempt=1, spec_hash="", started_at=NOON)
 FILE = Reply(200, b'{"id":"file_new","object":"file"}')
-LIST = Reply(200, b'{"object":"list","data":[],"has_more":false}')
-NOT_FOUND = Reply(404, b'{"error":{"message":"no","type":"not_found_error","code":null}}')
 UPLOAD, DOWNLOAD = "POST /v1/files", "GET /v1/files/file_1/content"
 PART_BYTES = 450
 """Room for three of these records."""

@@ -21,11 +21,10 @@ from relay_operator.flows.batch.plan import Phase, View
 from relay_operator.flows.batch.result import Published, StoppedError, WorkRefused
 from relay_operator.flows.batch.transitions import after
 from tests.unit.client.scripted import Reply, Step
-from tests.unit.flows.batch.acting import INTENT, KEY, acting_in, ready
+from tests.unit.flows.batch.acting import INTENT, KEY, LIST, acting_in, ready
 from tests.unit.flows.batch.examples import NOON, batch, sent, status
 from tests.unit.records.streams import failure, file, record, success
 
-LIST = Reply(200, b'{"object":"list","data":[],"has_more":false}')
 GONE = Reply(404, b'{"error":{"message":"no","type":"not_found_error","code":null}}')
 TOLD_GONE: list[Step] = [GONE, LIST]
 """A 404 for one file, and an answer that shows access to batches."""

@@ -32,7 +32,7 @@ from relay_operator.flows.batch.polls import BatchPolls
 from relay_operator.flows.batch.report import report_of
 from relay_operator.flows.batch.transfers import Transfers
 from tests.unit.client.scripted import Reply, scripted_server
-from tests.unit.flows.batch.acting import KEY, ready
+from tests.unit.flows.batch.acting import KEY, NOT_FOUND, ready
 from tests.unit.flows.batch.examples import LONGEST_WAIT, NOON, TOKEN, batch, part, sent, status
 
 if TYPE_CHECKING:
@@ -44,8 +44,6 @@ ROWS: list[dict[str, Any]] = [
     for part in PARTS
 ]
 LIST = Reply(200, json.dumps({"object": "list", "data": ROWS, "has_more": False}).encode())
-
-NOT_FOUND = Reply(404, b'{"error":{"message":"no","type":"not_found_error","code":null}}')
 
 
 class _Accounts:

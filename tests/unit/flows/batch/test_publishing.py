@@ -25,14 +25,13 @@ from relay_operator.objectstores.stores import ObjectStores
 from relay_operator.records.problems import ProblemCode
 from tests.support.eventually import PATIENCE_SECONDS
 from tests.unit.client.scripted import Reply, Step, scripted_server
-from tests.unit.flows.batch.acting import INTENT, KEY, acting, ready
+from tests.unit.flows.batch.acting import INTENT, KEY, LIST, acting, ready
 from tests.unit.flows.batch.examples import NOON, TOKEN, as_seen, batch, sent, status
 from tests.unit.records.streams import file, record, success
 
 OUT, IN_1, OUT_2, IN_2 = (
     Reply(200, json.dumps({"id": each}).encode()) for each in ("file_out", "file_1_1", "file_out_2", "file_2_1")
 )
-LIST = Reply(200, b'{"object":"list","data":[],"has_more":false}')
 UPLOADED = Reply(200, b'{"id":"file_1","object":"file"}')
 GONE = Reply(404, b'{"error":{"message":"no","type":"not_found_error","code":null}}')
 FIRST = Reply(200, file(success(f"r{number}") for number in range(6)))

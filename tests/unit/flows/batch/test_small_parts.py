@@ -25,6 +25,7 @@ from relay_operator.flows.batch.throughput import LeastSpeed, counted
 from relay_operator.flows.batch.transfers import Job, Transfers
 from relay_operator.records.results import Failure
 from tests.support.eventually import PATIENCE_SECONDS
+from tests.unit.flows.batch.acting import KEY
 from tests.unit.flows.batch.examples import NOON, batch, seen, sent, status
 
 if TYPE_CHECKING:
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
     from relay_operator.api.inferencebatch import InferenceBatchStatus
     from relay_operator.flows.batch.transfers import LongWork
 
-KEY = ObjectKey("InferenceBatch", "ns", "nightly")
 INTENT = CreateIntent(token="t0ken", name="ns-nightly-0123456789", attempt=1, spec_hash="", started_at=NOON)
 
 

@@ -6,7 +6,6 @@ from pydantic import JsonValue
 
 from relay_client import Cloud
 from relay_client.answers import MAX_VALUES
-from relay_operator.api.meta import ObjectKey
 from relay_operator.engine.cache import Cache
 from relay_operator.engine.entry import entry_of
 from relay_operator.engine.unclaimed_ids import UnclaimedIds
@@ -15,9 +14,8 @@ from relay_operator.flows.batch.polls import PAGE
 from relay_operator.flows.batch.traces import BatchTraces
 from tests.unit.client.scripted import Reply, scripted_server
 from tests.unit.engine.apiserver import Json
+from tests.unit.flows.batch.acting import KEY
 from tests.unit.flows.batch.examples import TOKEN, batch
-
-KEY = ObjectKey("InferenceBatch", "ns", "nightly")
 
 
 def test_a_batch_of_an_object_that_cannot_be_read_is_left_to_it() -> None:
