@@ -206,8 +206,6 @@ def _proposed(facts: Facts[SpecT, StatusT, ObsT], action: actions.Propose) -> Re
     deadline, told = kept_stopped(facts)
     message = f"{meta.PLAN_ONLY} holds it back: {sentence(proposal(facts, action))}{told}"
     agreed = facts.obj.status.next_attempt_time if facts.view.gate is Gate.LATER else None
-    if facts.view.seen is Seen.INTERRUPTED:
-        deadline, _ = kept(facts, predicates.since_in(facts.obj, "interrupted", facts.now))
     report = Report("False", ConditionType.RECONCILING, Reason.PLAN_ONLY, message, Return.SETTLED)
     return replace(report, deletion_deadline=deadline, next_attempt=agreed)
 

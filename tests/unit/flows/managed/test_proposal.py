@@ -142,7 +142,6 @@ def test_a_price_that_the_cloud_does_not_tell_is_that_of_what_there_is_now() -> 
 @pytest.mark.parametrize(
     ("seen", "status", "deadline"),
     [
-        (Seen.INTERRUPTED, {"state": "interrupted", "stateSince": ago(86400)}, NOW + timedelta(days=6)),
         (Seen.STOPPED, {"state": "stopped", "stateSince": ago(86400)}, NOW + timedelta(days=6)),
         (Seen.READY, {"state": "interrupted", "deletionDeadline": ago(-60)}, None),
     ],
