@@ -1,4 +1,4 @@
-"""What a person does in the cloud beside the operator: keys, subscriptions, terminations."""
+"""What a person does and sees in the cloud beside the operator: keys, subscriptions, nodes, states."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from tests.support.localcloud import Json, Organization
+    from tests.support.workspace import Workspace
 
 
 def as_owner(organization: Organization) -> Organization:
@@ -36,3 +37,20 @@ async def webhooks(organization: Organization) -> list[Json]:
     """The organization's subscriptions."""
     items: list[Json] = (await as_owner(organization).call("GET", f"/v1/orgs/{organization.id}/webhooks"))["items"]
     return items
+
+
+async def enrolled(workspace: Workspace) -> str:
+    """The id of a node with two GPUs that is the organization's alone, and so far no object's."""
+    control, own = workspace.cloud.control, workspace.organization
+    await control.change_organization(own.id, provider=True)
+    token = await own.call("POST", f"/v1/orgs/{own.id}/provider/tokens", {"maxNodes": 1})
+    node_id: str = (await control.add_node("l40s", 2, provisioningToken=token["token"], orgId=own.id))["id"]
+    return node_id
+
+
+async def state_of(workspace: Workspace, kind: str, cloud_id: str) -> str:
+    """The state of a GpuPod's or GpuCluster's resource."""
+    organization = workspace.organization
+    record = await (organization.vm if kind == "GpuPod" else organization.cluster)(cloud_id)
+    state: str = record["status"]
+    return state

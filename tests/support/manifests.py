@@ -86,6 +86,11 @@ def ready(item: Manifest | None) -> bool:
     return condition(item, "Ready").get("status") == "True" and up_to_date(item)
 
 
+def ready_with_another(cloud_id: str) -> Callable[[Manifest | None], bool]:
+    """Whether the object is Ready with another resource than this."""
+    return lambda item: item is not None and ready(item) and item["status"].get("id", cloud_id) != cloud_id
+
+
 def stalled(item: Manifest | None) -> str:
     """Returns the reason of Stalled; empty if the object is not Stalled for its current spec."""
     found = condition(item, "Stalled")

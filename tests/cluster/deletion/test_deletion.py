@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.cluster.cloud_log import BY_ITSELF, CREATE_POD, CREATES, TERMINATE_VM, changes, count, left
+from tests.cluster.cloud_side import state_of
 from tests.support.eventually import PATIENCE_SECONDS, eventually
 from tests.support.manifests import condition, gpu_cluster, gpu_pod
 
@@ -21,19 +22,12 @@ KINDS = pytest.mark.parametrize(
 )
 
 
-async def _state(workspace: Workspace, kind: str, cloud_id: str) -> str:
-    organization = workspace.organization
-    record = await (organization.vm if kind == "GpuPod" else organization.cluster)(cloud_id)
-    state: str = record["status"]
-    return state
-
-
 @KINDS
 async def test_its_resource_is_terminated_once(workspace: Workspace, kind: str, manifest: Manifest) -> None:
     await workspace.apply(manifest)
     cloud_id = (await workspace.becomes(kind, "one"))["status"]["id"]
     await workspace.kubectl("delete", kind.lower(), "one", f"--timeout={PATIENCE_SECONDS:g}s")
-    assert await _state(workspace, kind, cloud_id) == "terminated"
+    assert await state_of(workspace, kind, cloud_id) == "terminated"
     create, _, _, _, terminate = BY_ITSELF[kind]
     assert await changes(workspace) == [create, terminate]
 
@@ -55,7 +49,7 @@ async def test_the_object_stays_until_the_cloud_took_the_termination(
     await workspace.becomes(kind, "one", told)
     await control.call("DELETE", f"/faults/{fault}")
     await workspace.is_gone(kind, "one")
-    assert await _state(workspace, kind, cloud_id) == "terminated"
+    assert await state_of(workspace, kind, cloud_id) == "terminated"
 
 
 async def test_a_stopped_pod_is_terminated_and_its_volume_with_it(workspace: Workspace) -> None:
@@ -63,7 +57,7 @@ async def test_a_stopped_pod_is_terminated_and_its_volume_with_it(workspace: Wor
     cloud_id = (await workspace.becomes("GpuPod", "one"))["status"]["id"]
     await workspace.kube.delete("GpuPod", "one")
     await workspace.is_gone("GpuPod", "one")
-    assert await _state(workspace, "GpuPod", cloud_id) == "terminated"
+    assert await state_of(workspace, "GpuPod", cloud_id) == "terminated"
 
 
 @KINDS
@@ -77,7 +71,7 @@ async def test_one_that_is_still_deploying_is_terminated(
     assert condition(item, "Ready")["reason"] == "Deploying"
     await workspace.kube.delete(kind, "one")
     await workspace.is_gone(kind, "one")
-    assert await _state(workspace, kind, item["status"]["id"]) == "terminated"
+    assert await state_of(workspace, kind, item["status"]["id"]) == "terminated"
 
 
 async def test_objects_deleted_the_moment_they_are_applied_leave_nothing(workspace: Workspace) -> None:
@@ -123,7 +117,7 @@ async def test_abandon_lets_go_and_touches_nothing(workspace: Workspace, kind: s
     await workspace.kube.annotate(kind, "one", {ABANDON: "true"})
     await workspace.kube.delete(kind, "one")
     await workspace.is_gone(kind, "one")
-    assert await _state(workspace, kind, cloud_id) == "running"
+    assert await state_of(workspace, kind, cloud_id) == "running"
     assert await changes(workspace) == [BY_ITSELF[kind][0]]
 
 
@@ -140,4 +134,4 @@ async def test_paused_destroys_nothing_until_it_is_taken_away(workspace: Workspa
     assert await count(workspace, TERMINATE_VM) == 0
     await workspace.kube.annotate("GpuPod", "one", {PAUSED: None})
     await workspace.is_gone("GpuPod", "one")
-    assert await _state(workspace, "GpuPod", cloud_id) == "terminated"
+    assert await state_of(workspace, "GpuPod", cloud_id) == "terminated"

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.cluster.cloud_log import BY_ITSELF, changes
+from tests.cluster.cloud_side import state_of
 from tests.support.manifests import gpu_cluster, gpu_pod, with_spec
 
 if TYPE_CHECKING:
@@ -16,13 +17,6 @@ if TYPE_CHECKING:
 KINDS = pytest.mark.parametrize(
     ("kind", "manifest"), [("GpuPod", gpu_pod("one")), ("GpuCluster", gpu_cluster("one"))], ids=["pod", "cluster"]
 )
-
-
-async def _state(workspace: Workspace, kind: str, cloud_id: str) -> str:
-    organization = workspace.organization
-    record = await (organization.vm if kind == "GpuPod" else organization.cluster)(cloud_id)
-    state: str = record["status"]
-    return state
 
 
 async def _deleted(workspace: Workspace, kind: str) -> str:
@@ -37,7 +31,7 @@ async def _deleted(workspace: Workspace, kind: str) -> str:
 async def test_orphan_leaves_it_as_it_is(workspace: Workspace, kind: str, manifest: Manifest) -> None:
     await workspace.apply(with_spec(manifest, deletionPolicy="Orphan"))
     cloud_id = await _deleted(workspace, kind)
-    assert await _state(workspace, kind, cloud_id) == "running"
+    assert await state_of(workspace, kind, cloud_id) == "running"
     assert await changes(workspace) == [BY_ITSELF[kind][0]]
 
 
@@ -45,7 +39,7 @@ async def test_orphan_leaves_it_as_it_is(workspace: Workspace, kind: str, manife
 async def test_stop_ends_its_run_and_keeps_it(workspace: Workspace, kind: str, manifest: Manifest) -> None:
     await workspace.apply(with_spec(manifest, deletionPolicy="Stop"))
     cloud_id = await _deleted(workspace, kind)
-    assert await _state(workspace, kind, cloud_id) == "stopped"
+    assert await state_of(workspace, kind, cloud_id) == "stopped"
     create, _, stop, _, _ = BY_ITSELF[kind]
     assert await changes(workspace) == [create, stop]
 
@@ -54,6 +48,6 @@ async def test_stop_ends_its_run_and_keeps_it(workspace: Workspace, kind: str, m
 async def test_stop_asks_nothing_more_of_what_is_stopped(workspace: Workspace, kind: str, manifest: Manifest) -> None:
     await workspace.apply(with_spec(manifest, deletionPolicy="Stop", powerState="Stopped"))
     cloud_id = await _deleted(workspace, kind)
-    assert await _state(workspace, kind, cloud_id) == "stopped"
+    assert await state_of(workspace, kind, cloud_id) == "stopped"
     create, _, stop, _, _ = BY_ITSELF[kind]
     assert await changes(workspace) == [create, stop]

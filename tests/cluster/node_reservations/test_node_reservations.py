@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.cluster.cloud_log import TERMINATE_VM, count
+from tests.cluster.cloud_side import enrolled
 from tests.cluster.conftest import BRISK
 from tests.support.eventually import eventually
 from tests.support.kube import KubeError
@@ -35,18 +36,9 @@ def _asked(workspace: Workspace, node_id: str, *numbers: int, name: str = "acme"
     return relay_object(KIND, name, nodeRef={"name": "rack1"}, unitIds=units, allowedOrganizationIds=[own], **spec)
 
 
-async def _enrolled(workspace: Workspace) -> str:
-    """The id of a node with two GPUs that is the organization's alone, and so far no object's."""
-    control, own = workspace.cloud.control, workspace.organization
-    await control.change_organization(own.id, provider=True)
-    token = await own.call("POST", f"/v1/orgs/{own.id}/provider/tokens", {"maxNodes": 1})
-    node_id: str = (await control.add_node("l40s", 2, provisioningToken=token["token"], orgId=own.id))["id"]
-    return node_id
-
-
 async def _node(workspace: Workspace) -> str:
     """The id of the node of a ProviderNode that is Ready."""
-    node_id = await _enrolled(workspace)
+    node_id = await enrolled(workspace)
     await workspace.apply(relay_object("ProviderNode", "rack1", nodeId=node_id, status="online"))
     await workspace.becomes("ProviderNode", "rack1")
     return node_id
@@ -76,7 +68,7 @@ async def _vm(workspace: Workspace, node_id: str, **more: object) -> str:
 
 
 async def test_units_are_reserved_lent_taken_back_and_given_back(brisk_workspace: Workspace) -> None:
-    workspace, node_id = brisk_workspace, await _enrolled(brisk_workspace)
+    workspace, node_id = brisk_workspace, await enrolled(brisk_workspace)
     await workspace.apply(_asked(workspace, node_id, contractRef="acme-2026"))
     await workspace.becomes(KIND, "acme", tells("ReferenceNotFound"))
     assert await count(workspace, CREATE) == 0

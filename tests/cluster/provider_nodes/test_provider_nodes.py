@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.cluster.cloud_log import count
+from tests.cluster.cloud_side import enrolled
 from tests.support.eventually import eventually
 from tests.support.kube import KubeError
 from tests.support.manifests import condition, in_state, ready, relay_object, stalls, tells
@@ -22,15 +23,6 @@ SET, EARNINGS = "PATCH /v1/orgs/{orgId}/provider/nodes/{nodeId}", "GET /v1/orgs/
 
 def _object(node_id: str, status: str = "online", name: str = "rack1", **spec: object) -> Manifest:
     return relay_object(KIND, name, nodeId=node_id, status=status, **spec)
-
-
-async def _enrolled(workspace: Workspace) -> str:
-    """The id of a node with two GPUs that is the organization's alone."""
-    control, own = workspace.cloud.control, workspace.organization
-    await control.change_organization(own.id, provider=True)
-    token = await own.call("POST", f"/v1/orgs/{own.id}/provider/tokens", {"maxNodes": 1})
-    node_id: str = (await control.add_node("l40s", 2, provisioningToken=token["token"], orgId=own.id))["id"]
-    return node_id
 
 
 async def _node(workspace: Workspace, node_id: str) -> Json:
@@ -54,7 +46,7 @@ async def _vm_on(workspace: Workspace, node_id: str) -> str:
 
 
 async def test_a_node_is_taken_over_held_set_free_and_left_as_it_is(brisk_workspace: Workspace) -> None:
-    node_id = await _enrolled(brisk_workspace)
+    node_id = await enrolled(brisk_workspace)
     await brisk_workspace.apply(_object(node_id))
     status = (await brisk_workspace.becomes(KIND, "rack1", in_state("online")))["status"]
     assert (status["id"], status["gpuCount"], status["workloads"]) == (node_id, 2, 0)
@@ -78,7 +70,7 @@ async def test_a_node_is_taken_over_held_set_free_and_left_as_it_is(brisk_worksp
 
 
 async def test_what_runs_on_it_and_what_it_earned_is_told(brisk_workspace: Workspace) -> None:
-    node_id = await _enrolled(brisk_workspace)
+    node_id = await enrolled(brisk_workspace)
     control, own = brisk_workspace.cloud.control, brisk_workspace.organization.id
     paid = {"totalCents": 42, "items": [{"nodeId": node_id, "cents": 42}], "payouts": []}
     fault = await control.fault(EARNINGS, {"status": 200, "body": paid}, organizationId=own)
@@ -102,7 +94,7 @@ async def test_what_runs_on_it_and_what_it_earned_is_told(brisk_workspace: Works
 
 
 async def test_a_node_is_removed_if_that_is_confirmed_and_stays_so(brisk_workspace: Workspace) -> None:
-    node_id = await _enrolled(brisk_workspace)
+    node_id = await enrolled(brisk_workspace)
     vm_id = await _vm_on(brisk_workspace, node_id)
     await brisk_workspace.apply(_object(node_id))
     await brisk_workspace.becomes(KIND, "rack1", in_state("online"))
@@ -129,7 +121,7 @@ async def test_a_node_is_removed_if_that_is_confirmed_and_stays_so(brisk_workspa
 
 
 async def test_what_others_set_by_hand_is_set_back(brisk_workspace: Workspace) -> None:
-    node_id = await _enrolled(brisk_workspace)
+    node_id = await enrolled(brisk_workspace)
     await brisk_workspace.apply(_object(node_id))
     await brisk_workspace.becomes(KIND, "rack1", in_state("online"))
     await _by_hand(brisk_workspace, node_id, "maintenance")
@@ -144,7 +136,7 @@ async def test_what_others_set_by_hand_is_set_back(brisk_workspace: Workspace) -
 
 
 async def test_a_node_that_does_not_report_is_waited_for(brisk_workspace: Workspace) -> None:
-    node_id, control = await _enrolled(brisk_workspace), brisk_workspace.cloud.control
+    node_id, control = await enrolled(brisk_workspace), brisk_workspace.cloud.control
     await brisk_workspace.apply(_object(node_id))
     await brisk_workspace.becomes(KIND, "rack1", in_state("online"))
     await control.change_node(node_id, reporting=False)
@@ -156,7 +148,7 @@ async def test_a_node_that_does_not_report_is_waited_for(brisk_workspace: Worksp
 
 
 async def test_nothing_is_created_and_a_node_has_one_object(brisk_workspace: Workspace) -> None:
-    node_id = await _enrolled(brisk_workspace)
+    node_id = await enrolled(brisk_workspace)
     await brisk_workspace.apply(_object("node_of_nobody", name="missing"))
     told = await brisk_workspace.becomes(KIND, "missing", stalls("AdoptionRefused"))
     assert condition(told, "Stalled")["message"] == "the cloud does not find node_of_nobody"
@@ -172,7 +164,7 @@ async def test_nothing_is_created_and_a_node_has_one_object(brisk_workspace: Wor
 
 
 async def test_a_lost_answer_changes_nothing(brisk_workspace: Workspace) -> None:
-    node_id = await _enrolled(brisk_workspace)
+    node_id = await enrolled(brisk_workspace)
     own = brisk_workspace.organization.id
     await brisk_workspace.cloud.control.fault(SET, {"drop": "after"}, count=1, organizationId=own)
     await brisk_workspace.apply(_object(node_id, "draining"))
@@ -181,7 +173,7 @@ async def test_a_lost_answer_changes_nothing(brisk_workspace: Workspace) -> None
 
 
 async def test_an_object_that_is_forced_away_leaves_the_node_as_it_is(brisk_workspace: Workspace) -> None:
-    node_id = await _enrolled(brisk_workspace)
+    node_id = await enrolled(brisk_workspace)
     await brisk_workspace.apply(_object(node_id, "draining"))
     await brisk_workspace.becomes(KIND, "rack1", in_state("draining"))
     await brisk_workspace.kube.patch(KIND, "rack1", {"metadata": {"annotations": {"gpurelay.dev/paused": "true"}}})
@@ -196,7 +188,7 @@ async def test_an_object_that_is_forced_away_leaves_the_node_as_it_is(brisk_work
 async def test_a_shared_account_takes_nodes_over_only_if_it_says_so_twice(
     brisk_workspace: Workspace, shared_account: str
 ) -> None:
-    node_id, kube = await _enrolled(brisk_workspace), brisk_workspace.kube
+    node_id, kube = await enrolled(brisk_workspace), brisk_workspace.kube
     await kube.patch("Namespace", brisk_workspace.namespace, {"metadata": {"labels": {"team": "ml"}}})
     ref = {"kind": "ClusterCloudAccount", "name": shared_account}
     await brisk_workspace.apply(_object(node_id, "draining", accountRef=ref))

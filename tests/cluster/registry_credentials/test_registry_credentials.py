@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-import aiohttp
 import pytest
 
 from tests.cluster.cloud_log import CREATE_CLUSTER, count
+from tests.cluster.seen import seen_of
 from tests.support.kube import KubeError
 from tests.support.manifests import adopting, condition, gpu_cluster, gpu_vm, ready, relay_object, stalled, tells
 
@@ -49,13 +49,6 @@ def _reason(item: Manifest | None) -> str:
     return reason
 
 
-async def _shown(workspace: Workspace, operator: Operator) -> str:
-    """Everything that people can see of the object: itself, its Events, the operator's log and metrics."""
-    objects = [*await workspace.kube.list(KIND), *await workspace.kube.list("Event")]
-    async with aiohttp.ClientSession() as session, session.get(f"{operator.metrics_url}/metrics") as reply:
-        return json.dumps(objects) + operator.log.read_text(errors="replace") + await reply.text()
-
-
 async def test_a_credential_is_made_and_removed_and_its_secret_is_shown_nowhere(
     brisk_workspace: Workspace, brisk: Operator
 ) -> None:
@@ -70,7 +63,7 @@ async def test_a_credential_is_made_and_removed_and_its_secret_is_shown_nowhere(
     await brisk_workspace.is_gone(KIND, "hub")
     assert await _existing(brisk_workspace) == []
     assert await count(brisk_workspace, CREATE) == 1
-    assert CANARY not in await _shown(brisk_workspace, brisk)
+    assert CANARY not in await seen_of(brisk_workspace, brisk, KIND)
 
 
 @pytest.mark.parametrize(
@@ -106,7 +99,7 @@ async def test_a_secret_that_cannot_be_used_is_told_and_never_sent(brisk_workspa
     await brisk_workspace.apply(_secret(**three))
     await brisk_workspace.becomes(KIND, "hub", tells("EnvMissing", "it names 3 servers: say in spec.server"))
     assert await count(brisk_workspace, CREATE) == 0
-    assert CANARY not in await _shown(brisk_workspace, brisk)
+    assert CANARY not in await seen_of(brisk_workspace, brisk, KIND)
     await brisk_workspace.apply(_credential(dockerConfigSecretRef={"name": "pull"}, server="ghcr.io"))
     assert (await brisk_workspace.becomes(KIND, "hub"))["status"]["server"] == "ghcr.io"
 
@@ -127,7 +120,7 @@ async def test_a_changed_secret_makes_another_and_the_former_is_deleted(
     await brisk_workspace.apply(_config("a.io", "b.io"))
     await brisk_workspace.becomes(KIND, "hub", tells("EnvMissing", "it names 2 servers"))
     assert [row["id"] for row in await _existing(brisk_workspace)] == [status["id"]]
-    assert CANARY not in await _shown(brisk_workspace, brisk)
+    assert CANARY not in await seen_of(brisk_workspace, brisk, KIND)
 
 
 async def test_another_server_is_forbidden_unless_the_strategy_says_so(brisk_workspace: Workspace) -> None:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
 
-import aiohttp
 import pytest
 
 from tests.cluster.cloud_log import count
+from tests.cluster.seen import seen_of
 from tests.support.eventually import eventually
 from tests.support.kube import KubeError
 from tests.support.manifests import adopting, condition, ready, relay_object, stalls, tells
@@ -63,13 +62,6 @@ async def _serves_no(workspace: Workspace, **statuses: int) -> list[str]:
     ]
 
 
-async def _shown(workspace: Workspace, operator: Operator) -> str:
-    """Everything that people can see of the objects: themselves, their Events, the operator's log and metrics."""
-    objects = [*await workspace.kube.list(KIND), *await workspace.kube.list("Event")]
-    async with aiohttp.ClientSession() as session, session.get(f"{operator.metrics_url}/metrics") as reply:
-        return json.dumps(objects) + operator.log.read_text(errors="replace") + await reply.text()
-
-
 async def test_a_pool_is_made_and_deleted_and_its_grant_is_shown_nowhere(
     brisk_workspace: Workspace, brisk: Operator
 ) -> None:
@@ -85,12 +77,12 @@ async def test_a_pool_is_made_and_deleted_and_its_grant_is_shown_nowhere(
     assert (row["id"], row["name"]) == (status["id"], status["cloudName"])
     assert {field: row[field] for field in WHOLE} == {field: status[field] for field in WHOLE} == WHOLE
     assert "state" not in status
-    assert CANARY not in await _shown(brisk_workspace, brisk)
+    assert CANARY not in await seen_of(brisk_workspace, brisk, KIND)
     await brisk_workspace.kube.delete(KIND, "ci")
     await brisk_workspace.is_gone(KIND, "ci")
     assert await _pools(brisk_workspace) == []
     assert (await count(brisk_workspace, CREATE), await count(brisk_workspace, DELETE)) == (1, 1)
-    assert CANARY not in await _shown(brisk_workspace, brisk)
+    assert CANARY not in await seen_of(brisk_workspace, brisk, KIND)
 
 
 async def test_another_size_is_that_of_another_pool_if_people_ask_for_that(brisk_workspace: Workspace) -> None:
@@ -115,7 +107,7 @@ async def test_another_grant_is_told_and_changes_nothing(brisk_workspace: Worksp
     told = await brisk_workspace.becomes(KIND, "ci", lambda item: condition(item, "EnvOutdated"))
     assert ready(told)
     assert await count(brisk_workspace, CREATE) == 1
-    assert CANARY not in await _shown(brisk_workspace, brisk)
+    assert CANARY not in await seen_of(brisk_workspace, brisk, KIND)
 
 
 async def test_a_pool_that_exists_is_adopted_if_it_is_as_asked(brisk_workspace: Workspace) -> None:
@@ -138,7 +130,7 @@ async def test_a_refusal_says_why_and_repeats_no_grant(brisk_workspace: Workspac
     await brisk_workspace.apply(_pool(**GRANT))
     refused = await brisk_workspace.becomes(KIND, "ci", stalls("SpecInvalid"))
     assert "no installation takes" in condition(refused, "Stalled")["message"]
-    assert CANARY not in await _shown(brisk_workspace, brisk)
+    assert CANARY not in await seen_of(brisk_workspace, brisk, KIND)
     await brisk_workspace.kube.delete(KIND, "ci")
     await brisk_workspace.is_gone(KIND, "ci")
     assert await _pools(brisk_workspace) == []
