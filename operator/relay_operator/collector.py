@@ -19,7 +19,7 @@ from relay_operator.observability.metrics import Metrics
 
 Series: TypeAlias = tuple[Gauge, tuple[str, ...]]
 """A gauge and the values of its labels."""
-_SHOWN = attrgetter("reason", "unknown", "troubles", "doomed", "deleting", "figures")
+_SHOWN = attrgetter("reason", "unknown", "troubles", "doomed", "deleting", "finalizer", "figures")
 INTERVAL = 10.0
 """Seconds between two updates of the gauges."""
 
@@ -87,7 +87,7 @@ class Collector:
         added += [((metrics.troubles, (key.kind, trouble)), 1) for trouble in entry.troubles]
         if entry.doomed:
             added.append(((metrics.deletion_deadlines, (key.kind,)), 1))
-        if entry.deleting:
+        if entry.deleting and not entry.let_go:
             added.append(((metrics.deletions, (key.kind,)), 1))
         if figures.gpus:
             added.append(((metrics.gpus, (key.namespace, key.kind, figures.model)), figures.gpus))

@@ -13,9 +13,11 @@ from relay_operator.settings import Settings
 def depends(account: ObjectKey, user: Entry) -> bool:
     """Whether a user of the account may have something in the cloud that only this account can end.
 
-    An object that only names a shared account does not count: the account may not even admit its namespace.
+    An object that only names a shared account does not count: the account may not even admit its namespace. Nor does
+    one that the operator let go of, and that others' finalizers keep.
     """
-    return account.kind == AccountKind.CLOUD_ACCOUNT or bool(user.cloud_id) or user.attempted
+    named = account.kind == AccountKind.CLOUD_ACCOUNT
+    return not user.let_go and (named or bool(user.cloud_id) or user.attempted)
 
 
 def is_anothers(settings: Settings, key: ObjectKey, entry: Entry) -> bool:

@@ -321,9 +321,9 @@ class Budgets:
         return [key for key, left in self._left.items() if left.account == account and self._has_left(key)]
 
     def _has_left(self, key: ObjectKey) -> bool:
-        """Whether the object is gone, and left something behind."""
+        """Whether the operator let go of the object, and it left something behind."""
         left, entry = self._left.get(key), self.cache.get(key)
-        return left is not None and (entry is None or entry.uid != left.uid)
+        return left is not None and (entry is None or entry.uid != left.uid or entry.let_go)
 
     def _left_behind(self, account: ObjectKey) -> dict[str, Commitment]:
         """By namespace: what they left behind."""

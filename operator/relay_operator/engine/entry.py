@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import orjson
@@ -24,7 +25,7 @@ from relay_operator.api.meta import (
 from relay_operator.api.reasons import TYPES, Polarity
 from relay_operator.engine import references
 from relay_operator.engine.account_users import Reference
-from relay_operator.engine.commitment import Commitment, commitment
+from relay_operator.engine.commitment import NOTHING, Commitment, commitment
 from relay_operator.engine.figures import Figures, figures_of
 from relay_operator.engine.identity import is_foreign, is_recorded_for
 from relay_operator.engine.intent import aside, is_open
@@ -111,6 +112,11 @@ class Entry(NamedTuple):
     """Objects whose resources its own resource uses, or may use."""
 
     @property
+    def let_go(self) -> bool:
+        """Whether only others' finalizers keep it: what it had has ended, or is the account's to tell."""
+        return self.deleting and not self.finalizer
+
+    @property
     def paused(self) -> bool:
         """Whether people hold back every change."""
         return paused(dict(self.asked))
@@ -190,7 +196,10 @@ def entry_of(raw: Mapping[str, JsonValue], installation: str) -> Entry:
     searching = (not status.get("id") and sent is not None) or _lacks_a_batch(status)
     named = references.named(metadata, spec)
     recorded = status if is_recorded_for(status, uid, str(annotations.get(ADOPT_ID) or "")) else {}
+    deleting, finalizer, figures = "deletionTimestamp" in metadata, held(metadata), figures_of(status)
     committed, reserved = commitment(intent, spec, status)
+    if deleting and not finalizer:  # its status is the last one, and old
+        committed, reserved, figures = NOTHING, NOTHING, replace(figures, gpus=0)
     body, status_at = _compact(raw, metadata, annotations)
     return Entry(
         body=body,
@@ -199,8 +208,8 @@ def entry_of(raw: Mapping[str, JsonValue], installation: str) -> Entry:
         created=str(metadata.get("creationTimestamp") or ""),
         version=comparable(metadata.get("resourceVersion")),
         generation=number(metadata.get("generation")),
-        deleting="deletionTimestamp" in metadata,
-        finalizer=held(metadata),
+        deleting=deleting,
+        finalizer=finalizer,
         asked=_asked(annotations),
         cloud_id=str(recorded.get("id") or ""),
         aside=tuple(cloud_id for cloud_id, _ in aside(recorded) if cloud_id),
@@ -219,7 +228,7 @@ def entry_of(raw: Mapping[str, JsonValue], installation: str) -> Entry:
         committed=committed,
         reserved=reserved,
         cost_center=str(part(metadata, "labels").get(COST_CENTER) or ""),
-        figures=figures_of(status),
+        figures=figures,
         account=(str(account.get("kind") or ""), str(account.get("name") or "")),
         over=status.get("cleared") is True,
         owned=owned(metadata, status),

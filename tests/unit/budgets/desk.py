@@ -52,6 +52,17 @@ class Desk:
         self.cache.put(key, raw)
         return key
 
+    def is_let_go(self, name: str, **status: JsonValue) -> None:
+        """An object as the watch tells of it once the operator has removed its finalizer, and another one is left."""
+        metadata: JsonValue = {
+            "uid": f"u-{name}",
+            "resourceVersion": self.version(),
+            "deletionTimestamp": "2026-03-01T13:00:00Z",
+            "finalizers": ["example.com/audit"],
+        }
+        key = ObjectKey("GpuPod", "team-a", name)
+        self.cache.put(key, {"metadata": metadata, "spec": {"accountRef": REF}, "status": status})
+
     def asks(self, key: ObjectKey, need: Commitment, budget: AccountBudget | None) -> str:
         """What it is told, after a look at the account under this budget."""
         if self._looked != (budget, self.burn):

@@ -72,6 +72,25 @@ def test_what_a_released_object_leaves_counts_until_a_look_after_its_end(desk: D
     assert desk.asks(b, ONE, limit) == ""
 
 
+def test_what_the_operator_let_go_of_counts_nothing_though_another_finalizer_keeps_it(desk: Desk) -> None:
+    """Its last status is from before the end of what it had."""
+    status: dict[str, JsonValue] = {"id": "p", "state": "running", "pricePerHourCents": 100}
+    desk.has("a", "team-a", "", **status)
+    b, limit = desk.has("b"), burn(150)
+    assert "100 are taken: 50 too much" in desk.asks(b, ONE, limit)
+    desk.is_let_go("a", **status)
+    assert desk.called() == ["b"]
+    assert desk.asks(b, ONE, limit) == ""
+
+
+def test_what_it_leaves_counts_all_the_same(desk: Desk) -> None:
+    status: dict[str, JsonValue] = {"id": "p", "state": "deploying", "pricePerHourCents": 100}
+    a, b, limit = desk.has("a", "team-a", "", **status), desk.has("b"), burn(150)
+    desk.budgets.leaves_behind(a)
+    desk.is_let_go("a", **status)
+    assert "100 are taken: 50 too much" in desk.asks(b, ONE, limit)
+
+
 @pytest.mark.parametrize(
     "status",
     [

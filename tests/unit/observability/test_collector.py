@@ -5,9 +5,10 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, cast
 
+import pytest
 from prometheus_client import CollectorRegistry
 
-from relay_operator.api.meta import ObjectKey
+from relay_operator.api.meta import FINALIZER, ObjectKey
 from relay_operator.collector import Collector
 from relay_operator.engine.cache import Cache
 from relay_operator.engine.queue import Queue
@@ -55,20 +56,28 @@ def test_what_a_person_must_do_something_about_is_counted_by_kind_and_condition_
     assert shown(metrics, "gpurelay_deletion_deadlines") == {}
 
 
-def test_what_is_being_deleted_counts_until_it_is_gone() -> None:
+@pytest.mark.parametrize("kept", [False, True], ids=["gone", "kept by another's finalizer"])
+def test_what_is_being_deleted_counts_until_the_operator_lets_go_of_it(*, kept: bool) -> None:
     cache, metrics = Cache(), Metrics(CollectorRegistry())
     collector = Collector(cache, Queue[ObjectKey](lambda: 0.0), metrics, NONE_LEFT, lambda: 0.0)
     key = ObjectKey("GpuPod", "team-a", "a")
-    metadata: dict[str, JsonValue] = {"name": "a", "namespace": "team-a", "uid": "1"}
-    cache.put(key, {"kind": "GpuPod", "metadata": metadata | {"resourceVersion": "1"}})
+    metadata: dict[str, JsonValue] = {"name": "a", "namespace": "team-a", "uid": "1", "finalizers": [FINALIZER]}
+    status: dict[str, JsonValue] = {"state": "running", "gpuModelId": "h100", "gpuCount": 2}
+    cache.put(key, {"kind": "GpuPod", "metadata": metadata | {"resourceVersion": "1"}, "status": status})
     collector.show()
     assert shown(metrics, "gpurelay_deletions") == {}
-    cache.put(key, {"kind": "GpuPod", "metadata": metadata | {"deletionTimestamp": "2026-01-01T00:00:00Z"}})
+    metadata["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    cache.put(key, {"kind": "GpuPod", "metadata": metadata | {"resourceVersion": "2"}, "status": status})
     collector.show()
     assert shown(metrics, "gpurelay_deletions") == {("GpuPod",): 1}
-    cache.drop(key)
+    assert shown(metrics, "gpurelay_gpus") == {("GpuPod",): 2}
+    if kept:
+        metadata |= {"resourceVersion": "3", "finalizers": ["example.com/audit"]}
+        cache.put(key, {"kind": "GpuPod", "metadata": metadata, "status": status})
+    else:
+        cache.drop(key)
     collector.show()
-    assert shown(metrics, "gpurelay_deletions") == {}
+    assert shown(metrics, "gpurelay_deletions") == shown(metrics, "gpurelay_gpus") == {}
 
 
 def test_creates_that_a_person_must_find_out_about_count_whatever_ready_says() -> None:
