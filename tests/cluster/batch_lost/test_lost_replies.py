@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from tests.support.kube import Manifest
     from tests.support.workspace import Workspace
 
-LIST_BATCHES = "GET /v1/batches"
+LIST_BATCHES, DOWNLOAD = "GET /v1/batches", "GET /v1/files/{fileId}/content"
 ALL = [record(f"r{number}", f"p{number}") for number in range(5)]
 PATIENCE = {**BRISK, "absence_after_unknown_seconds": "2"}
 
@@ -320,3 +320,17 @@ async def test_the_operator_killed_while_the_batch_runs_goes_on_where_it_was(
     await workspace.becomes(KIND, NAME, complete)
     assert len(await asked(workspace, CREATE_BATCH)) == 1
     assert await count(workspace, UPLOAD) == 1
+
+
+async def test_one_wrong_file_of_answers_does_not_stand_for_the_paid_ones(
+    unattended_workspace: Workspace, start_operator: StartOperator
+) -> None:
+    workspace = unattended_workspace
+    fault = await workspace.cloud.control.fault(DOWNLOAD, {"status": 200, "body": {}}, count=1)
+    await start_operator(workspace, **PATIENCE)
+    await put_prompts(workspace, ALL)
+    await workspace.apply(batch())
+    done = await workspace.becomes(KIND, NAME, complete)
+    assert done["status"]["requestCounts"] == {"total": 5, "completed": 5, "failed": 0}
+    assert "problems" not in done["status"]
+    assert await workspace.cloud.control.was_met(fault)

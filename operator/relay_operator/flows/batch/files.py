@@ -28,6 +28,10 @@ FILE_LOST = "file_lost"
 """The code of a problem with a file that counts as lost."""
 
 
+class TooFewError(Exception):
+    """The cloud counts more results than its files have; the message tells both numbers."""
+
+
 async def ours(cloud: Cloud, intent: CreateIntent) -> list[FileObject]:
     """The files uploaded for an object, with duplicates from uploads whose answer was lost. Raises CloudError."""
     prefix = file_prefix(intent)
@@ -118,11 +122,15 @@ def files_of(parts: Iterable[PartStatus]) -> Iterator[str]:
 
 @dataclass(frozen=True, slots=True)
 class LostFiles:
-    """Believes a 404 only if it is repeated: a file that counts as lost is not published, and not deleted either."""
+    """Believes that results are lost only if it is told twice: what counts as lost is neither published nor deleted."""
 
     seconds: float
-    """Seconds between the first 404 and the second."""
+    """Seconds between the first time and the second."""
     sleep: Callable[[float], Awaitable[None]]
+
+    async def wait(self) -> None:
+        """Wait until what was told once may be asked again."""
+        await self.sleep(self.seconds)
 
     async def missing(self, cloud: Cloud, ids: Iterable[str]) -> frozenset[str]:
         """The files that the cloud does not have. Raises CloudError."""
@@ -140,7 +148,7 @@ class LostFiles:
     async def _twice_without(self, look: _Look, cloud: Cloud, ids: Iterable[str]) -> frozenset[str]:
         lacking = [file_id for file_id in ids if not await look(cloud, file_id)]
         if lacking:
-            await self.sleep(self.seconds)
+            await self.wait()
             lacking = [file_id for file_id in lacking if not await look(cloud, file_id)]
         return frozenset(lacking)
 

@@ -20,11 +20,11 @@ from relay_operator.api.inferencebatch import (
 from relay_operator.api.inferencebatch_spec import OnExisting
 from relay_operator.api.meta import CreateIntent
 from relay_operator.flows.batch.destinations import Destinations
-from relay_operator.flows.batch.files import FILE_LOST, LostFiles, files_of, opened, results_of
-from relay_operator.flows.batch.predicates import MISPLACED, unread
+from relay_operator.flows.batch.files import FILE_LOST, LostFiles, TooFewError, files_of, opened, results_of
+from relay_operator.flows.batch.predicates import MISPLACED, counted, unread
 from relay_operator.flows.batch.result import Published, StoppedError, WorkRefused, WorkTroubled, frequent, shown
 from relay_operator.records.ids import Ids
-from relay_operator.records.merge import Merge, PartFiles, Round
+from relay_operator.records.merge import Merge, Merged, PartFiles, Round
 from relay_operator.records.pace import Pace
 from relay_operator.records.results import Open
 
@@ -50,9 +50,19 @@ class Publishing:
             raise StoppedError(unpublished(stopped.came, obj)) from None
 
     async def _written(
-        self, obj: InferenceBatch, cloud: Cloud, intent: CreateIntent, gone: frozenset[str], *, again: bool = False
+        self,
+        obj: InferenceBatch,
+        cloud: Cloud,
+        intent: CreateIntent,
+        gone: frozenset[str],
+        *,
+        again: bool = False,
+        doubted: bool = False,
     ) -> Published | WorkRefused:
-        """Write all but what is gone, and `again` if some of it was written before more turned out to be gone."""
+        """Write all but what is gone, and `again` if some of it was written before more turned out to be gone.
+
+        `doubted`: the files had fewer results than the cloud counts, and are read for the second time.
+        """
         lost, rounds = _rounds(obj.status, cloud, gone)
         there = any(part.output or part.errors for parts in rounds for part in parts)
         if lost and not (there and (again or not await self.destinations.occupied(obj))):
@@ -66,18 +76,24 @@ class Publishing:
             merge = Merge(rounds, ids, self.pace, obj.status.input.records if obj.status.input is not None else 0)
 
             def ended(output: OutputStatus) -> Published:
-                came = _published(output, merge, lost, obj.status, self.wall_clock())
+                few = "" if lost else _too_few(obj.status, merge.merged)
+                if few and not doubted:
+                    raise TooFewError(few)
+                came = _published(output, merge, lost, few, obj.status, self.wall_clock())
                 return replace(came, begun=intent.started_at)
 
             try:
                 return await self.destinations.write(obj, merge, intent.token, ended)
+            except TooFewError:
+                await self.lost_files.wait()
+                empty, doubted = frozenset[str](), True
             except NotFound as absent:
                 there_yet = (file_id for file_id in files_of(obj.status.parts or ()) if file_id not in gone)
                 empty = await self.lost_files.lacking(absent, cloud, there_yet)
                 if not empty:
                     raise
         begun = merge.outputs_read and obj.spec.output.config_map_ref is None
-        return await self._written(obj, cloud, intent, gone | empty, again=again or begun)
+        return await self._written(obj, cloud, intent, gone | empty, again=again or begun, doubted=doubted)
 
 
 def _only_the_answers_so_far(obj: InferenceBatch) -> bool:
@@ -105,6 +121,14 @@ def _rounds(status: InferenceBatchStatus, cloud: Cloud, gone: Collection[str]) -
     return [Problem(code=FILE_LOST, message=message) for message in (*lost, *unfiled)], rounds
 
 
+def _too_few(status: InferenceBatchStatus, merged: Merged) -> str:
+    """What is told if records lack a result that the cloud counts; empty if none does."""
+    told, found = counted(status), merged.succeeded + merged.failed
+    if not merged.unanswered or found >= told.completed + told.failed:
+        return ""
+    return f"the cloud counts {told.completed + told.failed} results, and its files have {found}"
+
+
 def _files(part: PartStatus, cloud: Cloud, gone: Collection[str]) -> PartFiles:
     def there(file_id: str | None) -> Open | None:
         return None if not file_id or file_id in gone else opened(cloud, file_id)
@@ -113,9 +137,10 @@ def _files(part: PartStatus, cloud: Cloud, gone: Collection[str]) -> PartFiles:
 
 
 def _published(
-    output: OutputStatus, merge: Merge, lost: list[Problem], status: InferenceBatchStatus, now: datetime
+    output: OutputStatus, merge: Merge, lost: list[Problem], few: str, status: InferenceBatchStatus, now: datetime
 ) -> Published:
     merged = merge.merged
+    missing = [Problem(code=FILE_LOST, message=few)] if few else []
     lines = merged.succeeded + merged.failed
     return Published(
         output=output.model_copy(update={"lines": lines}),
@@ -123,7 +148,7 @@ def _published(
         unanswered=merged.unanswered,
         lost=len(lost),
         at=now,
-        problems=_first_shown([*lost, *shown(merged.problems)]),
+        problems=_first_shown([*lost, *missing, *shown(merged.problems)]),
         reasons=frequent(merged.reasons),
         ending=status.ending,
         usage=status.usage,

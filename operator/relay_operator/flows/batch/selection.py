@@ -4,12 +4,10 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 
 from relay_client import Cloud
-from relay_operator.api.conditions import Reason
 from relay_operator.api.inferencebatch import InferenceBatch, PartStatus
 from relay_operator.api.inferencebatch_spec import RecordRetry
-from relay_operator.flows.batch.files import opened
+from relay_operator.flows.batch.files import TooFewError, opened
 from relay_operator.flows.batch.predicates import counted
-from relay_operator.flows.batch.result import StoppedError, WorkRefused
 from relay_operator.records.ids import Ids
 from relay_operator.records.lines import lines
 from relay_operator.records.pace import Pace
@@ -30,7 +28,7 @@ class Chosen:
 async def select(obj: InferenceBatch, cloud: Cloud, ids: Ids, pace: Pace) -> Chosen:
     """Select from the last round that has results; fills the given, empty set of ids.
 
-    Raises StoppedError, CloudError, NoTemporarySpace.
+    Raises TooFewError, CloudError, NoTemporarySpace.
     """
     number = obj.status.round or 1
     last = [part for part in obj.status.parts or () if part.round == number - 1]
@@ -76,10 +74,10 @@ _NEVER = RetryableFailures(frozenset(), frozenset())
 
 
 def _must_have(counted: int, found: int) -> None:
-    """Raises StoppedError if paid answers are missing: their records would be sent, and paid for, again."""
+    """Raises TooFewError if paid answers are missing: their records would be sent, and paid for, again."""
     if found < counted:
         text = f"the cloud counts {counted} answers, and its files have {found}: which records are paid for is unknown"
-        raise StoppedError(WorkRefused(Reason.RESULTS_LOST, text))
+        raise TooFewError(text)
 
 
 async def _note(file: Open, ids: Ids, pace: Pace, mark: int = 0, *, but: Ids | None = None) -> None:

@@ -11,7 +11,7 @@ from relay_operator.api.inferencebatch import MAX_PARTS, InferenceBatch, PartSta
 from relay_operator.api.inferencebatch_spec import BatchSpec, ToolType
 from relay_operator.api.meta import CreateIntent
 from relay_operator.flows.batch.destinations import Destinations
-from relay_operator.flows.batch.files import LostFiles, delete, digest_of, files_of, ours
+from relay_operator.flows.batch.files import LostFiles, TooFewError, delete, digest_of, files_of, ours
 from relay_operator.flows.batch.kept_parts import changed, is_as_sent, uploaded
 from relay_operator.flows.batch.names import file_name
 from relay_operator.flows.batch.result import Published, StoppedError, Uploaded, WorkRefused, frequent, shown
@@ -124,7 +124,7 @@ class Sending:
         before = await self.destinations.published(obj, intent.token) if search else None
         if before is not None:
             return before
-        found = _Found(cloud, await ours(cloud, intent) if search else [])
+        found, doubted = _Found(cloud, await ours(cloud, intent) if search else []), False
         while True:
             try:
                 with Ids() as ids:
@@ -132,6 +132,12 @@ class Sending:
                     splitter = Splitter(chosen.records, self.part_bytes)
                     parts = await self._upload(obj, cloud, intent, splitter, found)
             except _OtherContentError:
+                continue
+            except TooFewError as few:
+                if doubted:
+                    raise StoppedError(WorkRefused(Reason.RESULTS_LOST, str(few))) from None
+                await self.lost_files.wait()
+                found, doubted = _Found(cloud, await ours(cloud, intent)), True
                 continue
             except NotFound as gone:
                 read = files_of(part for part in obj.status.parts or () if part.round == (obj.status.round or 1) - 1)

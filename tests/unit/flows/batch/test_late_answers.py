@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from http import HTTPStatus
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
@@ -20,13 +21,11 @@ from relay_operator.flows.batch.facts import BatchMemory
 from relay_operator.flows.batch.gather import Gatherer
 from relay_operator.flows.batch.names import TAG, PartTag
 from relay_operator.flows.batch.polls import BatchPolls
-from relay_operator.flows.batch.result import StoppedError, WorkRefused
-from relay_operator.flows.batch.selection import select
-from relay_operator.records.ids import Ids
-from relay_operator.records.pace import Pace
+from relay_operator.flows.batch.result import Published, StoppedError, Uploaded, WorkRefused
 from tests.unit.client.scripted import Reply, scripted_server
+from tests.unit.flows.batch.acting import INTENT, LIST, acting_in
 from tests.unit.flows.batch.examples import LONGEST_WAIT, NOON, TOKEN, batch, sent, status
-from tests.unit.records.streams import file, success
+from tests.unit.records.streams import file, record, success
 
 if TYPE_CHECKING:
     from relay_operator.api.inferencebatch import PartStatus
@@ -127,16 +126,30 @@ async def test_without_answers_there_is_no_file_to_wait_for(told: dict[str, Any]
     assert (await Look().at(1000, told)).state == told["status"]
 
 
-async def test_a_record_whose_paid_answer_is_missing_is_not_sent_again() -> None:
-    ended = sent(state="cancelled", completed=6, outputFileId="file_out")
-    obj = batch(status=status(ended, round=2, attempt=2, input=InputStatus(digest="d", records=10)))
-    async with (
-        scripted_server() as server,
-        Cloud(server.url, "or_key_0123456789", inference_url=server.url, organization_id="org-1") as cloud,
-    ):
-        server.will(Reply(200, file(success(f"r{n}") for n in range(4))))
-        with Ids() as ids, pytest.raises(StoppedError) as stopped:
-            await select(obj, cloud, ids, Pace())
+CUT_OFF = sent(state="cancelled", completed=6, outputFileId="file_out")
+FEW, ALL = (Reply(200, file(success(f"r{n}") for n in range(count))) for count in (4, 6))
+RECORDS = Reply(200, file(record(f"r{n}") for n in range(10)))
+UPLOADED = Reply(200, b'{"id":"file_new","object":"file"}')
+
+
+async def _again(folder: Path, *script: Reply) -> Uploaded | Published:
+    obj = batch(
+        output={"url": f"file://{folder}"},
+        status=status(CUT_OFF, round=2, attempt=2, input=InputStatus(digest="d", records=10)),
+    )
+    async with acting_in(folder, *script) as (actor, cloud, _):
+        return await actor.sending.again(obj, cloud, INTENT, search=False)
+
+
+async def test_a_record_whose_paid_answer_is_missing_is_not_sent_again(tmp_path: Path) -> None:
+    with pytest.raises(StoppedError) as stopped:
+        await _again(tmp_path, FEW, LIST, FEW)
     assert isinstance(stopped.value.came, WorkRefused)
     assert stopped.value.came.reason is Reason.RESULTS_LOST
     assert "the cloud counts 6 answers, and its files have 4" in stopped.value.came.message
+
+
+async def test_paid_answers_that_are_there_at_the_second_reading_are_believed(tmp_path: Path) -> None:
+    came = await _again(tmp_path, FEW, LIST, ALL, RECORDS, UPLOADED)
+    assert isinstance(came, Uploaded)
+    assert came.records == 4

@@ -11,7 +11,7 @@ import pytest
 
 from relay_client import NotFound
 from relay_operator.api.conditions import Reason
-from relay_operator.api.inferencebatch import InputStatus, OutputStatus, RequestCounts
+from relay_operator.api.inferencebatch import Ending, InputStatus, OutputStatus, RequestCounts
 from relay_operator.engine.actions import Nothing
 from relay_operator.flows.batch.actions import Record
 from relay_operator.flows.batch.facts import Facts
@@ -57,6 +57,44 @@ async def test_a_file_that_is_shown_without_its_content_counts_as_lost(tmp_path:
     assert [(problem.code, "out_1" in problem.message) for problem in came.problems] == [(FILE_LOST, True)]
 
 
+TORN = Reply(200, b"{}")
+"""A wrong answer that says of itself that it is right."""
+COUNTED = status(sent(records=2, completed=2, outputFileId="out"), input=InputStatus(digest="d", records=2))
+BOTH, ANSWERS = _content(record("a"), record("b")), _content(success("a"), success("b"))
+
+
+async def test_fewer_answers_than_the_cloud_counts_are_read_again_before_that_is_believed(tmp_path: Path) -> None:
+    script = [*_shown("out", "file_1_1"), BOTH, TORN, BOTH, ANSWERS]
+    obj = batch(output={"url": f"file://{tmp_path}"}, status=COUNTED)
+    async with acting_in(tmp_path, *script) as (actor, cloud, _):
+        came = await actor.publishing.publish(obj, cloud, INTENT)
+    assert isinstance(came, Published)
+    assert (came.counts, came.unanswered) == (RequestCounts(total=2, completed=2), 0)
+    assert came.problems == ()
+    assert len((tmp_path / "output.jsonl").read_bytes().splitlines()) == 2
+
+
+@pytest.mark.parametrize("ending", [None, Ending(reason=Reason.DEADLINE_EXCEEDED, message="late")])
+async def test_answers_that_are_missing_twice_are_told_and_their_files_stay(
+    tmp_path: Path, ending: Ending | None
+) -> None:
+    obj = batch(output={"url": f"file://{tmp_path}"}, status=COUNTED.model_copy(update={"ending": ending}))
+    script = [*_shown("out", "file_1_1"), BOTH, TORN, BOTH, TORN]
+    async with acting_in(tmp_path, *script) as (actor, cloud, _):
+        came = await actor.publishing.publish(obj, cloud, INTENT)
+        assert isinstance(came, Published)
+        facts = Facts(KEY, obj, NOON, ready(cloud), View(phase=Phase.PUBLISHING), obj.status, INTENT, came=came)
+    told = [each.message for each in came.problems if each.code == FILE_LOST]
+    assert told == ["the cloud counts 2 results, and its files have 0"]
+    assert (came.unanswered, came.lost) == (2, 0)
+    published = after(facts, Record(), Nothing())
+    assert published.ending is not None
+    assert published.ending.reason == (Reason.RESULTS_LOST if ending is None else ending.reason)
+    async with acting_in(tmp_path, *_shown("file_1_1")) as (_, cloud, server):
+        await clear(obj.model_copy(update={"status": published}), cloud, INTENT, search=False)
+        assert [each for each in server.targets if each.startswith("DELETE")] == ["DELETE /v1/files/file_1_1"]
+
+
 async def test_errors_that_are_lost_do_not_hide_the_answers_that_were_written_before(tmp_path: Path) -> None:
     told = status(sent(records=2, outputFileId="out", errorFileId="errors"), input=InputStatus(digest="d", records=2))
     both = _content(record("a"), record("b"))
@@ -99,7 +137,7 @@ async def test_results_that_do_not_fit_their_counts_are_published_and_not_delete
     )
     obj = batch(output={"url": f"file://{tmp_path}"}, status=told)
     both, one = _content(record("a"), record("b")), _content(success("a"))
-    script = [*_shown("out_1", "file_1_1"), both, one, *_shown("file_1_1")]
+    script = [*_shown("out_1", "file_1_1"), both, one, both, one, *_shown("file_1_1")]
     async with acting_in(tmp_path, *script) as (actor, cloud, server):
         came = await actor.publishing.publish(obj, cloud, INTENT)
         facts = Facts(KEY, obj, NOON, ready(cloud), View(phase=Phase.PUBLISHING), told, INTENT, came=came)

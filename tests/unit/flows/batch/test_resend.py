@@ -7,9 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from relay_client import Cloud
-from relay_operator.api.conditions import Reason
 from relay_operator.api.inferencebatch import InferenceBatch, InputStatus
-from relay_operator.flows.batch.result import StoppedError, WorkRefused
+from relay_operator.flows.batch.files import TooFewError
 from relay_operator.flows.batch.selection import picked, select
 from relay_operator.records.ids import Ids
 from relay_operator.records.pace import Pace
@@ -110,8 +109,5 @@ async def test_answers_to_nobody_do_not_stand_for_paid_ones() -> None:
     """Two of the six answers that the cloud counts are missing, and two lines are about no record."""
     answers = Reply(200, file(success(name) for name in ("r0", "r1", "r2", "r3", "x", "y")))
     errors = Reply(200, file(refusal(f"r{n}", 422, {"code": "unprocessable"}) for n in (6, 7)))
-    with pytest.raises(StoppedError) as stopped:
+    with pytest.raises(TooFewError, match="the cloud counts 6 answers, and its files have 4"):
         await _again(_round(completed=6, failed=2), errors, answers, errors, SENT)
-    assert isinstance(stopped.value.came, WorkRefused)
-    assert stopped.value.came.reason is Reason.RESULTS_LOST
-    assert "the cloud counts 6 answers, and its files have 4" in stopped.value.came.message
