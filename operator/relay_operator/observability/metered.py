@@ -1,10 +1,10 @@
 """Counts every request to the cloud by its operation, from any caller."""
 
 import re
-from collections.abc import Awaitable, Callable
-from typing import Any, TypeAlias, TypeVar
+from collections.abc import AsyncIterable, Awaitable, Callable, Mapping
+from typing import TypeAlias, TypeVar
 
-from relay_client import OPERATIONS, AnyOperation, ConnectionPool
+from relay_client import OPERATIONS, AnyOperation, CallPolicy, ConnectionPool
 from relay_client.answers import Answer
 from relay_client.pool import OpenAnswer
 
@@ -31,11 +31,33 @@ class MeteredPool(ConnectionPool):
         self._on_request = on_request
         self._clock = clock
 
-    async def exchange(self, method: str, url: str, *rest: Any, **named: Any) -> Answer:  # noqa: ANN401 - the pool's
-        return await self._metered(method, url, super().exchange(method, url, *rest, **named))
+    async def exchange(
+        self,
+        method: str,
+        url: str,
+        headers: Mapping[str, str],
+        content: bytes | None,
+        seconds: float,
+        policy: CallPolicy,
+        may_begin: Callable[[], bool],
+    ) -> Answer:
+        """Send one request and return its answer. Raises NoAnswerError."""
+        answer = super().exchange(method, url, headers, content, seconds, policy, may_begin)
+        return await self._metered(method, url, answer)
 
-    async def open(self, method: str, url: str, *rest: Any, **named: Any) -> OpenAnswer:  # noqa: ANN401
-        return await self._metered(method, url, super().open(method, url, *rest, **named))
+    async def open(
+        self,
+        method: str,
+        url: str,
+        headers: Mapping[str, str],
+        content: AsyncIterable[bytes] | None,
+        seconds: float | None,
+        policy: CallPolicy,
+        may_begin: Callable[[], bool],
+    ) -> OpenAnswer:
+        """Send one request and return the head of its answer. Raises NoAnswerError."""
+        answer = super().open(method, url, headers, content, seconds, policy, may_begin)
+        return await self._metered(method, url, answer)
 
     async def _metered(self, method: str, url: str, request: Awaitable[AnswerT]) -> AnswerT:
         started, status = self._clock(), None
