@@ -189,14 +189,8 @@ class Accounts:
         return None if at is None else self._clock() - at
 
     def funds(self, key: ObjectKey, available_cents: int, floor_cents: int | None = None) -> bool:
-        """Record the available funds. If they grew, refused objects try again; returns whether any does.
-
-        Without a floor, the last one holds.
-        """
-        shortage = self._connection(key).shortage
-        shortage.read_at = self._clock()
-        shortage.floor_cents = shortage.floor_cents if floor_cents is None else floor_cents
-        called = shortage.seen(available_cents)
+        """Record the available funds. If they grew, refused objects try again; returns whether any does."""
+        called = self._connection(key).shortage.seen(available_cents, floor_cents, self._clock())
         for dependent in called:
             self._queue.add(dependent, Priority.CHANGE)
         return bool(called)

@@ -49,9 +49,13 @@ class Shortage:
         available, floor = self.available_cents, self.floor_cents
         return None if available is None or floor is None or available <= floor else self.read_at
 
-    def seen(self, available_cents: int) -> tuple[ObjectKey, ...]:
-        """Record the available funds, which usage only reduces. If they grew, returns the objects that try again."""
-        before, self.available_cents = self.available_cents, available_cents
+    def seen(self, available_cents: int, floor_cents: int | None, now: float) -> tuple[ObjectKey, ...]:
+        """Record the available funds, which usage only reduces. If they grew, returns the objects that try again.
+
+        Without a floor, the last one holds.
+        """
+        before, self.available_cents, self.read_at = self.available_cents, available_cents, now
+        self.floor_cents = self.floor_cents if floor_cents is None else floor_cents
         if before is None or available_cents <= before:
             return ()
         called = tuple(self._refused)

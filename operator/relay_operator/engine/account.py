@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
+from pydantic import JsonValue
+
 from relay_client import Cloud, CloudError
 from relay_operator.api.cloudaccount import AccountBudget
 from relay_operator.api.conditions import ConditionType, Reason
@@ -178,8 +180,12 @@ def out_of_funds(entry: Entry | None) -> bool:
     if entry is None or ConditionType.FUNDS_LOW not in entry.troubles:
         return False
     status = entry.status()
-    available = status.get("availableCents")
-    return isinstance(available, int) and available < number(status.get("autoStopFloorCents"))
+    return below_floor(status.get("availableCents"), status.get("autoStopFloorCents"))
+
+
+def below_floor(available_cents: JsonValue, floor_cents: JsonValue) -> bool:
+    """Whether the balance is known and below the cloud's floor; without a floor, below 0."""
+    return isinstance(available_cents, int) and available_cents < number(floor_cents)
 
 
 class Accounts(Protocol):

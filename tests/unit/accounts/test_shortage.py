@@ -11,10 +11,10 @@ FIRST, SECOND = ObjectKey("GpuPod", "team-a", "first"), ObjectKey("GpuPod", "tea
 def test_everybody_is_called_once_and_only_by_more_than_there_was() -> None:
     shortage = Shortage(600.0)
     assert (shortage.refused(FIRST, 0.0), shortage.refused(SECOND, 1.0)) == (True, False)
-    assert (shortage.seen(-324), shortage.seen(-324), shortage.seen(-400)) == ((), (), ())
+    assert [shortage.seen(cents, None, 2.0) for cents in (-324, -324, -400)] == [(), (), ()]
     assert shortage.keeps_back(SECOND)
-    assert shortage.seen(-300) == (FIRST, SECOND)
-    assert (shortage.seen(1_000), shortage.keeps_back(SECOND), shortage.waits(2.0)) == ((), False, False)
+    assert shortage.seen(-300, None, 2.0) == (FIRST, SECOND)
+    assert (shortage.seen(1_000, None, 2.0), shortage.keeps_back(SECOND), shortage.waits(2.0)) == ((), False, False)
 
 
 @pytest.mark.parametrize(

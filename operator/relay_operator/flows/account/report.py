@@ -9,7 +9,7 @@ from relay_operator.api.cloudaccount import AccountStatus, AnyAccount, InUse, Ow
 from relay_operator.api.conditions import Condition, ConditionType, Reason
 from relay_operator.api.meta import RECONCILE_AT
 from relay_operator.engine import conditions
-from relay_operator.engine.account import AccountReady, AccountState
+from relay_operator.engine.account import AccountReady, AccountState, below_floor
 from relay_operator.engine.conditions import Wanted
 from relay_operator.engine.fit_schema import fit_schema
 from relay_operator.engine.leftover import Leftover
@@ -141,7 +141,7 @@ def _is_low(status: AccountStatus) -> bool:
 
 
 def _is_below_floor(status: AccountStatus) -> bool:
-    return status.available_cents is not None and status.available_cents < (status.auto_stop_floor_cents or 0)
+    return below_floor(status.available_cents, status.auto_stop_floor_cents)
 
 
 def _low_funds(status: AccountStatus) -> str:

@@ -122,7 +122,7 @@ def files_of(parts: Iterable[PartStatus]) -> Iterator[str]:
 
 @dataclass(frozen=True, slots=True)
 class LostFiles:
-    """Believes that results are lost only if it is told twice: what counts as lost is neither published nor deleted."""
+    """Believes that results are lost only if they are missing twice. Lost files are neither published nor deleted."""
 
     seconds: float
     """Seconds between the first time and the second."""

@@ -122,7 +122,7 @@ def _rounds(status: InferenceBatchStatus, cloud: Cloud, gone: Collection[str]) -
 
 
 def _too_few(status: InferenceBatchStatus, merged: Merged) -> str:
-    """What is told if records lack a result that the cloud counts; empty if none does."""
+    """Says how many results the files have if they lack some that the cloud counts; empty if they lack none."""
     told, found = counted(status), merged.succeeded + merged.failed
     if not merged.unanswered or found >= told.completed + told.failed:
         return ""

@@ -54,9 +54,7 @@ async def test_nor_if_it_was_to_run_again_while_it_was_paused(world: World) -> N
 
 def _told_of_funds(world: World, available: int, floor: int | None) -> None:
     """A look at the account, just now."""
-    shortage = world.account.shortage
-    shortage.floor_cents, shortage.read_at = floor, world.clock.seconds
-    shortage.seen(available)
+    world.account.shortage.seen(available, floor, world.clock.seconds)
 
 
 @pytest.mark.parametrize(("available", "floor", "is_over"), [(101, 100, True), (100, 100, False), (10**6, None, False)])
@@ -65,7 +63,7 @@ async def test_not_once_there_are_funds_though_it_is_to_stay_stopped(
 ) -> None:
     world.apply()
     await world.settle()
-    _told_of_funds(world, 1_000, 100)
+    _told_of_funds(world, 1_000, floor)
     await world.wait(60)
     world.pods.fail("start", *[refused(PaymentRequired)] * 9)
     world.pods.become("pod-1", "stopped")

@@ -177,16 +177,16 @@ async def test_funds_that_come_back_are_used_at_once_and_once(world: World) -> N
     key = world.apply()
     world.pods.fail("create", refused(PaymentRequired))
     await world.wait(10)
-    world.account.shortage.seen(-324)
+    world.account.shortage.seen(-324, None, world.clock.seconds)
     world.queue.add(key, Priority.EVENT)
     await world.settle()
     assert world.pods.count("create") == 1
     world.pods.fail("create", refused(PaymentRequired))
-    for called in world.account.shortage.seen(-300):
+    for called in world.account.shortage.seen(-300, None, world.clock.seconds):
         world.queue.add(called, Priority.CHANGE)
     await world.wait(10)
     assert (world.pods.count("create"), world.reason()) == (2, "WaitingForBudget")
-    for called in world.account.shortage.seen(1_000):
+    for called in world.account.shortage.seen(1_000, None, world.clock.seconds):
         world.queue.add(called, Priority.CHANGE)
     await world.settle()
     assert (world.pods.count("create"), world.status().id) == (3, "pod-1")
