@@ -11,7 +11,15 @@ from relay_operator.flows.batch.predicates import counted
 from relay_operator.records.ids import Ids
 from relay_operator.records.lines import lines
 from relay_operator.records.pace import Pace
-from relay_operator.records.results import LONGEST_RESULT, Open, Reasons, RetryableFailures, custom_id_of, failures
+from relay_operator.records.results import (
+    LONGEST_RESULT,
+    Failures,
+    Open,
+    Reasons,
+    RetryableFailures,
+    custom_id_of,
+    failures,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,8 +33,11 @@ class Chosen:
     """Why records of the last round failed, whether selected or not."""
 
 
-async def select(obj: InferenceBatch, cloud: Cloud, ids: Ids, pace: Pace) -> Chosen:
+async def select(obj: InferenceBatch, cloud: Cloud, ids: Ids, pace: Pace, *, doubted: bool = False) -> Chosen:
     """Select from the last round that has results; fills the given, empty set of ids.
+
+    `doubted`: the files had fewer results than the cloud counts, and are read for the second time. Failures that are
+    missing again stay failures; without answers that are missing nothing can be selected.
 
     Raises TooFewError, CloudError, NoTemporarySpace.
     """
@@ -37,18 +48,25 @@ async def select(obj: InferenceBatch, cloud: Cloud, ids: Ids, pace: Pace) -> Cho
     inputs = [opened(cloud, part.input_file_id) for part in last if part.input_file_id]
     errors = [opened(cloud, part.error_file_id) for part in last if part.error_file_id]
     counts, failed_once = counted(obj.status), sum(part.failed for part in last)
+
+    async def failed_into(chosen: Ids) -> Failures:
+        found = await failures(errors, policy, chosen, pace)
+        if not doubted:
+            _must_have("failures", failed_once, found.reasons.counts.total())
+        return found
+
     if counts.completed + counts.failed >= counts.total and _adds_up(last):
-        found = await failures(errors, policy, ids, pace)
+        found = await failed_into(ids)
         if found.reasons.counts.total() <= failed_once:
             return Chosen(picked(inputs, ids, pace), found.retried, found.reasons)
         ids.clear()  # some records have more than one line, and one of them may be a paid answer
     with Ids() as failed:
-        found = await failures(errors, policy, failed, pace)
+        found = await failed_into(failed)
         outputs = [opened(cloud, part.output_file_id) for part in last if part.output_file_id]
         for file in outputs:
             await _note(file, ids, pace)
         completed = sum(part.completed for part in last)
-        _must_have(completed, len(ids))
+        _must_have("answers", completed, len(ids))
         for file in errors:
             await _note(file, ids, pace, _OF_ERRORS, but=failed)
     retried = min(found.retried - found.expired, failed_once)
@@ -73,10 +91,10 @@ _OF_ERRORS = 1
 _NEVER = RetryableFailures(frozenset(), frozenset())
 
 
-def _must_have(counted: int, found: int) -> None:
-    """Raises TooFewError if paid answers are missing: their records would be sent, and paid for, again."""
+def _must_have(what: str, counted: int, found: int) -> None:
+    """Raises TooFewError if results are missing: records with paid answers would be sent, and paid for, again."""
     if found < counted:
-        text = f"the cloud counts {counted} answers, and its files have {found}: which records are paid for is unknown"
+        text = f"the cloud counts {counted} {what}, and its files have {found}: which records are paid for is unknown"
         raise TooFewError(text)
 
 
@@ -109,7 +127,7 @@ async def _without_result(parts: Sequence[Open], ids: Ids, pace: Pace, completed
         number, answered = number + len(names), answered + len(names) - len(others)
         if chosen := [named[index][0] for index, mark in others.items() if mark is None]:
             yield chosen
-    _must_have(completed, answered)
+    _must_have("answers", completed, answered)
 
 
 async def _records(parts: Sequence[Open], pace: Pace) -> AsyncIterator[list[tuple[bytes, str]]]:

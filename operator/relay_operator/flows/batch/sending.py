@@ -128,7 +128,7 @@ class Sending:
         while True:
             try:
                 with Ids() as ids:
-                    chosen = await select(obj, cloud, ids, self.pace)
+                    chosen = await select(obj, cloud, ids, self.pace, doubted=doubted)
                     splitter = Splitter(chosen.records, self.part_bytes)
                     parts = await self._upload(obj, cloud, intent, splitter, found)
             except _OtherContentError:

@@ -18,7 +18,7 @@ from relay_operator.flows.batch.facts import Facts
 from relay_operator.flows.batch.files import FILE_LOST, clear
 from relay_operator.flows.batch.names import file_name
 from relay_operator.flows.batch.plan import Phase, View
-from relay_operator.flows.batch.result import Published, StoppedError, WorkRefused
+from relay_operator.flows.batch.result import Published, StoppedError, Uploaded, WorkRefused
 from relay_operator.flows.batch.transitions import after
 from tests.unit.client.scripted import Reply, Step
 from tests.unit.flows.batch.acting import INTENT, KEY, LIST, acting_in, ready
@@ -176,6 +176,33 @@ async def test_a_round_ends_if_what_it_is_made_of_is_shown_without_its_content(t
         assert not [target for target in server.targets if not target.startswith("GET")]
     assert isinstance(stopped.value.came, WorkRefused)
     assert stopped.value.came.reason is Reason.RESULTS_LOST
+
+
+FAILED = batch(
+    status=status(
+        sent(state="completed", records=2, failed=2, errorFileId="errors"),
+        round=2,
+        attempt=2,
+        input=InputStatus(digest="d", records=2),
+    )
+)
+FAILURES = _content(failure("a"), failure("b"))
+
+
+async def test_fewer_failures_than_the_cloud_counts_are_read_again_before_records_are_sent_again(
+    tmp_path: Path,
+) -> None:
+    async with acting_in(tmp_path, TORN, LIST, FAILURES, BOTH, *_shown("new")) as (actor, cloud, _):
+        again = await actor.sending.again(FAILED, cloud, INTENT, search=False)
+    assert isinstance(again, Uploaded)
+    assert (again.records, again.retried) == (2, 2)
+
+
+async def test_failures_that_are_missing_twice_stay_failures(tmp_path: Path) -> None:
+    async with acting_in(tmp_path, TORN, LIST, _content(failure("a")), BOTH, *_shown("new")) as (actor, cloud, _):
+        again = await actor.sending.again(FAILED, cloud, INTENT, search=False)
+    assert isinstance(again, Uploaded)
+    assert (again.records, again.retried) == (1, 1)
 
 
 async def test_no_results_are_deleted_though_some_count_as_lost(tmp_path: Path) -> None:
