@@ -220,15 +220,25 @@ async def test_404s_right_after_a_change_of_the_leader_mean_nothing_whatever_its
     assert (len(world.pods.created), world.status().id) == (1, "pod-1")
 
 
-async def test_a_cloud_that_cannot_be_asked_is_never_read_as_gone(world: World) -> None:
+async def test_a_cloud_that_cannot_be_asked_is_told_to_end_what_is_known_and_never_read_as_gone(world: World) -> None:
     await made(world)
     world.pods.fail("observe", *[lost(acted=False)] * 200)
     world.delete()
     await world.wait(600)
-    assert (world.exists(), world.pods.count("delete")) == (True, 0)
+    assert (world.exists(), world.pods.live, world.pods.count("delete")) == (True, [], 1)
     world.pods.failures.clear()
     await world.wait(400)
-    assert (world.exists(), world.pods.live) == (False, [])
+    assert (world.exists(), world.pods.count("delete")) == (False, 1)
+
+
+async def test_what_this_process_never_saw_is_not_ended_while_reads_fail(world: World) -> None:
+    """Status alone does not prove whose a resource is."""
+    await made(world)
+    world.assemble()
+    world.pods.random_failure = lambda call: lost(acted=False) if call == "observe" else None
+    world.delete()
+    await world.wait(200)
+    assert (len(world.pods.live), world.pods.count("delete")) == (1, 0)
 
 
 async def test_a_refused_key_is_told_to_the_account_and_never_read_as_gone(world: World) -> None:
