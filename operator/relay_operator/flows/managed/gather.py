@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Generic
 
-from relay_client.errors import CloudError
+from relay_client.errors import CloudError, CloudUnavailable, Unreadable
 from relay_operator.api import meta
 from relay_operator.api.conditions import Reason
 from relay_operator.api.meta import CreateIntent, Identity, MalformedIntent, ObjectKey, Resource
@@ -415,9 +415,14 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
 
         Where only a list shows it, this holds however long the list has lacked it. If the account does not admit the
         namespace, only the resource's name proves whose it is, so that what is not shown is not ended.
+        A look that failed shows nothing, either: the first such look at what this process has seen before.
         """
-        unsure = _UNSURE_IN_A_LIST if self.resource.only_listed else {Seen.MISSING}
-        return sight.observed is None and sight.seen in unsure and memory.terminated[0] != obj.status.id
+        if sight.observed is not None or memory.terminated[0] == obj.status.id:
+            return False
+        if isinstance(sight.error, CloudUnavailable | Unreadable):
+            known = memory.known[0] and memory.known[0] == obj.status.id and not self.looker.is_restored(obj)
+            return bool(known) and memory.unanswered == 1
+        return sight.seen in (_UNSURE_IN_A_LIST if self.resource.only_listed else {Seen.MISSING})
 
     def _used(self, key: ObjectKey, demand: Demand) -> str:
         """Why the resource has to stay, or to run on; empty if it need not."""

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 
-from relay_client.errors import CloudUnavailable, NotFound, Unreadable
+from relay_client.errors import NotFound, Unreadable
 from relay_operator.api import meta
 from relay_operator.api.meta import CreateIntent, MalformedIntent, ObjectKey, Resource
 from relay_operator.api.workload import SpecT, StatusT
@@ -127,10 +127,6 @@ class Looker(Searcher[SpecT, StatusT, ObsT]):
             observed = await self.resource.observe(account.cloud, address, obj.status, look)
         except NotFound:
             return self._missing(key, obj, account, memory)
-        except (CloudUnavailable, Unreadable) as failed:
-            if not (account.admits and self._ends_unseen(obj, memory)):
-                raise
-            return Sight(Seen.MISSING, note=str(failed))
         strange = self.strange(obj, obj.status.id or "", obj.status.cloud_name, observed, account)
         memory.missing = ("", 0.0)
         account.unclaimed.discard(obj.status.id or "")
@@ -144,11 +140,6 @@ class Looker(Searcher[SpecT, StatusT, ObsT]):
         if progress is not Progress.GONE and sent_lately:
             return Sight(Seen.GOING, observed, "a termination was sent; the cloud has not confirmed it")
         return Sight(_SEEN_BY_PROGRESS[progress], observed)
-
-    def _ends_unseen(self, obj: Resource[SpecT, StatusT], memory: ManagedMemory) -> bool:
-        """Whether to end the resource without a look, which fails: it costs, and this process knows whose it is."""
-        known, sent = (one == obj.status.id for one in (memory.known[0], memory.terminated[0]))
-        return predicates.demand(obj) is Demand.DELETE and known and not sent
 
     def strange(
         self,

@@ -45,7 +45,7 @@ from relay_operator.flows.managed.view import (
 
 Rule = Callable[[View], Action | None]
 
-_UNSHOWN = frozenset({Seen.MISSING, Seen.GONE})
+_UNSHOWN = frozenset({Seen.BLIND, Seen.MISSING, Seen.GONE})
 _NOTHING_OF_OURS = frozenset({Seen.NOTHING, Seen.GONE, Seen.ADOPTEE, Seen.ADOPTEE_REFUSED, Seen.TAKEN})
 _UNFIT_TO_CREATE = frozenset({Gate.OUTDATED, Gate.ACCOUNT_UNFIT, Gate.ENV_MISSING})
 _GATES: dict[Gate, Action] = {
@@ -94,7 +94,10 @@ def _account(view: View) -> Action | None:
 
 
 def _blind(view: View) -> Action | None:
-    return Wait(Reason.CLOUD_UNAVAILABLE) if view.seen is Seen.BLIND else None
+    """What costs is ended though it cannot be looked at now."""
+    if view.seen is not Seen.BLIND:
+        return None
+    return _in_use(view) or Delete() if _unended(view) else Wait(Reason.CLOUD_UNAVAILABLE)
 
 
 def _foreign(view: View) -> Action | None:

@@ -231,6 +231,19 @@ async def test_a_cloud_that_cannot_be_asked_is_told_to_end_what_is_known_and_nev
     assert (world.exists(), world.pods.count("delete")) == (False, 1)
 
 
+async def test_a_cloud_that_can_neither_be_asked_nor_told_is_told_once_until_it_answers(world: World) -> None:
+    await made(world)
+    world.pods.random_failure = lambda call: lost(acted=False) if call in {"observe", "delete"} else None
+    world.delete()
+    await world.wait(60)
+    stalled = world.condition(ConditionType.STALLED)
+    assert stalled is not None
+    assert (stalled.reason, world.pods.count("delete")) == (Reason.CLOUD_UNAVAILABLE, 1)
+    world.pods.random_failure = lambda _call: None
+    await world.wait(120)
+    assert (world.exists(), world.pods.live) == (False, [])
+
+
 async def test_what_this_process_never_saw_is_not_ended_while_reads_fail(world: World) -> None:
     """Status alone does not prove whose a resource is."""
     await made(world)

@@ -191,8 +191,9 @@ INVARIANTS: dict[str, Callable[[View, Action], bool]] = {
     "nothing is done in the cloud without an account": lambda view, action: (
         view.account is Account.READY or not isinstance(action, TOUCHES_THE_CLOUD)
     ),
-    "what could not be looked at is left alone": lambda view, action: (
+    "what could not be looked at is left alone, but for the end of what was seen before": lambda view, action: (
         not (view.seen is Seen.BLIND and isinstance(action, (*TOUCHES_THE_CLOUD, Forget, CloseIntent)))
+        or (action == Delete() and view.demand is Demand.DELETE)
     ),
     "what is not ours is left alone": lambda view, action: (
         not (view.seen in {Seen.FOREIGN, Seen.WITHHELD} and isinstance(action, TOUCHES_THE_CLOUD))
@@ -200,7 +201,7 @@ INVARIANTS: dict[str, Callable[[View, Action], bool]] = {
     "only what was seen alive is changed or ended": lambda view, action: (
         not isinstance(action, ENDS)
         or view.seen in ALIVE
-        or (action == Delete() and view.seen in {Seen.MISSING, Seen.GONE} and view.demand is Demand.DELETE)
+        or (action == Delete() and view.seen in {Seen.BLIND, Seen.MISSING, Seen.GONE} and view.demand is Demand.DELETE)
     ),
     "what was not told to end is not let go": lambda view, action: (
         not isinstance(action, Release)

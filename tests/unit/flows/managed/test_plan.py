@@ -56,6 +56,18 @@ SENTENCES: dict[str, tuple[View, Action]] = {
         Wait(Reason.WAITING_FOR_ACCOUNT),
     ),
     "a refused account stalls": (replace(LIVE, account=Account.REFUSED), Stall(Reason.ACCOUNT_REFUSED)),
+    "what was seen before is ended though the cloud cannot be asked": (
+        View(demand=Demand.DELETE, seen=Seen.BLIND, unended=True),
+        Delete(),
+    ),
+    "what others use is not ended unseen": (
+        View(demand=Demand.DELETE, seen=Seen.BLIND, unended=True, in_use=True),
+        Wait(Reason.IN_USE),
+    ),
+    "what is to be stopped is not ended unseen": (
+        View(demand=Demand.DELETE_STOPPING, seen=Seen.BLIND, unended=True),
+        Wait(Reason.CLOUD_UNAVAILABLE),
+    ),
     "a cloud that cannot be asked is waited for": (replace(LIVE, seen=Seen.BLIND), Wait(Reason.CLOUD_UNAVAILABLE)),
     "another's resource is not touched": (replace(LIVE, seen=Seen.FOREIGN), Stall(Reason.IDENTITY_MISMATCH)),
     "what may not be taken over is left": (replace(LIVE, seen=Seen.WITHHELD), Stall(Reason.ADOPTION_REFUSED)),
