@@ -127,6 +127,28 @@ async def test_a_restore_takes_nothing_that_was_made_for_another(world: World, s
     assert (world.reason(), world.status("heir").id, world.pods.count("create")) == ("AdoptionRefused", "pod-2", 2)
 
 
+async def test_a_restore_ends_nothing_that_was_made_for_another_when_it_can_no_longer_be_looked_at(
+    world: World,
+) -> None:
+    world.apply()
+    await world.settle()
+    backup = copy_of(world.raw())
+    world.delete()
+    await world.wait(10)
+    world.pods.listable = False
+    world.pods.fail("create", lost(acted=True))
+    world.apply("heir")
+    await world.settle()
+    backup["status"] = part(backup, "status") | {"id": "pod-2", "cloudName": world.pods.records["pod-2"].name}
+    world.server.put("gpupods", backup)
+    await world.wait(2)
+    assert (world.reason(), world.status("heir").id) == ("AdoptionRefused", None)
+    world.pods.random_failure = lambda call: lost(acted=False) if call == "observe" else None
+    world.delete()
+    await world.wait(60)
+    assert [record.id for record in world.pods.live] == ["pod-2"]
+
+
 async def test_a_restored_object_whose_resource_is_gone_says_so(world: World) -> None:
     world.apply()
     await world.settle()
