@@ -113,6 +113,7 @@ class _Maker:
                 rest = {name: value for name, value in schema.items() if name != keyword}
                 return self._first(rest, alternatives, f"{at}/{keyword}", refs, depth)
         if parts := _list(schema, "allOf", at):
+            self._spend(len(parts), at)
             whole = {name: value for name, value in schema.items() if name != "allOf"}
             for part in parts:
                 whole = self._both(whole, part, f"{at}/allOf")

@@ -171,6 +171,10 @@ REFUSED: dict[str, tuple[object, str]] = {
         {"items": {"$ref": "#/$defs/c"}, "minItems": 100, "$defs": {"c": {"const": "x" * 100_000}}},
         ": a value of it has more than 1048576 characters",
     ),
+    "many parts, often": (
+        {"items": {"$ref": "#/$defs/a"}, "minItems": 100, "$defs": {"a": {"allOf": [True] * 5_000}}},
+        ": it describes more than 10000 values",
+    ),
     "many alternatives that do not end": (
         {"required": ["a"], "properties": {"a": {"anyOf": [{"$ref": "#"}] * 11_000}}},
         ": it describes more than 10000 values",
