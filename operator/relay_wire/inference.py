@@ -76,9 +76,11 @@ def _kind(value: object) -> str:
     return "parts" if isinstance(value, list) else "text"
 
 
+_Text = Annotated[str, Tag("text")]
 _Parts = Annotated[SentList[Part], Field(max_length=MOST_MESSAGES), Tag("parts")]
-Content = Annotated[Annotated[str, Tag("text")] | _Parts, Discriminator(_kind)]
+Content = Annotated[_Text | _Parts, Discriminator(_kind)]
 """A text, or a list of parts; errors name the alternative that was sent."""
+_Texts = Annotated[SentList[str], Field(max_length=4), Tag("parts")]
 
 Count = Annotated[int, Field(ge=1)]
 
@@ -191,7 +193,7 @@ class ChatRequest(Asked):
     max_tokens: Count | None = None
     max_completion_tokens: Count | None = None
     n: Annotated[int, Field(ge=1, le=128)] | None = None
-    stop: str | Annotated[SentList[str], Field(max_length=4)] | None = None
+    stop: Annotated[_Text | _Texts, Discriminator(_kind)] | None = None
     stream: bool | None = None
     stream_options: StreamOptions | None = None
     tools: SentList[ChatTool] | None = None

@@ -53,9 +53,10 @@ class RecordFailure:
 def read(line: bytes, endpoint: Family, number: int = 0) -> Record | Problem:
     """Read one line of the input."""
     try:
-        document = parsed(line)
+        document = parsed(line.rstrip(b"\r\n"))
     except ValueError as error:
-        return Problem("invalid_json_line", f"This line is not valid JSON: {error}.", number)
+        why = str(error).replace(" at line 1 column ", " at column ")  # `number` says which line of the input it is
+        return Problem("invalid_json_line", f"This line is not valid JSON: {why}.", number)
     if not isinstance(document, dict):
         return Problem("invalid_json_line", "This line is not a JSON object.", number)
     custom_id, method, url, body = (document.get(name) for name in ("custom_id", "method", "url", "body"))

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 from urllib.parse import urlsplit
 
-from sqlalchemy import Column, RowMapping, Table, func, or_, select
+from sqlalchemy import Column, ColumnElement, RowMapping, Table, func, or_, select
 
 from relay_localcloud.capacity.catalog import CPU_SIZES, GPU_MODELS, VM_TEMPLATES, CpuSize
 from relay_localcloud.clusters.clusters import clusters, replicas
@@ -18,7 +18,7 @@ from relay_localcloud.serving import rows as serving
 from relay_localcloud.serving.rows import DEPLOYMENTS, deployments
 from relay_localcloud.workloads.records import PRODUCTION, endpoint_url
 from relay_localcloud.workloads.ssh_keys import KEYS
-from relay_localcloud.workloads.workloads import VM, workloads
+from relay_localcloud.workloads.workloads import SHOWN_STATUS, VM, WORKLOADS, workloads
 
 _ON_A_PAGE: Final = 25
 _STATES: Final = ("running", "deploying", "provisioning", "degraded", "interrupted", "stopped", "failed", "terminated")
@@ -38,8 +38,7 @@ def tallied(reading: Reading) -> Mapping[str, int]:
     """The number of live workloads in each state, of the selected organization or of all."""
     found: Counter[str] = Counter()
     for kind in KINDS:
-        status = kind.table.c.status
-        query = select(status, func.count()).where(kind.ended.is_(None)).group_by(status)
+        query = select(kind.status, func.count()).where(kind.ended.is_(None)).group_by(kind.status)
         if reading.requested.organization_id is not None:
             query = query.where(kind.table.c.organization_id == reading.requested.organization_id)
         found.update({row[0]: row[1] for row in reading.tx.connection.execute(query)})
@@ -64,7 +63,7 @@ def content(reading: Reading) -> dict[str, object]:
     )
     parts = []
     for kind in KINDS:
-        conditions = [kind.ended.is_(None) if status is None else kind.table.c.status == status]
+        conditions = [kind.ended.is_(None) if status is None else kind.status == status]
         if find is not None:
             conditions.append(or_(kind.table.c.id == find, kind.name == find))
         part = reading.page(kind.table, _ON_A_PAGE, *conditions, place=f"{kind.key}-before", status=status, find=find)
@@ -101,7 +100,7 @@ def _pod_or_vm(reading: Reading, row: RowMapping) -> dict[str, object]:
     return {
         **row,
         "kind": kind,
-        "status": "provisioning" if kind == "VM" and row["status"] == "deploying" else row["status"],
+        "status": WORKLOADS.of(row.values()).shown_status,
         "replicas": None,
         "price": row["price_per_hour_cents"],
         "access": "public" if row["public"] else "needs a key",
@@ -174,6 +173,7 @@ class Kind:
     title: str
     hint: str
     table: Table
+    status: ColumnElement[str]  # as people read it
     ended: Column[int]
     name: Column[str]
     shown: Callable[[Reading, RowMapping], dict[str, object]]
@@ -194,6 +194,7 @@ KINDS: Final = (
         title="Pods and VMs",
         hint=_PODS_HINT,
         table=workloads,
+        status=SHOWN_STATUS,
         ended=workloads.c.terminated_at,
         name=workloads.c.name,
         shown=_pod_or_vm,
@@ -205,6 +206,7 @@ KINDS: Final = (
         title="Clusters",
         hint=_CLUSTERS_HINT,
         table=clusters,
+        status=clusters.c.status,
         ended=clusters.c.terminated_at,
         name=clusters.c.name,
         shown=_cluster,
@@ -216,6 +218,7 @@ KINDS: Final = (
         title="Deployments",
         hint=_DEPLOYMENTS_HINT,
         table=deployments,
+        status=deployments.c.status,
         ended=deployments.c.gone_at,
         name=deployments.c.public_model_id,
         shown=_deployment,

@@ -80,7 +80,7 @@ def workload_event(workload_id: ResourceId, body: ControlBody[WorkloadEvent], tx
     workload = workloads.find(tx, workload_id)
     cluster = clusters.find(tx, workload_id) if workload is None else None
     if workload is not None:
-        status = _to_workload(tx, workload, body).status.value
+        status = _to_workload(tx, workload, body).shown_status
     elif cluster is not None:
         status = _to_cluster(tx, cluster, body).status.value
     elif (deployment := deployments.find(tx, workload_id)) is not None:
@@ -155,7 +155,7 @@ def _to_workload(tx: Tx, workload: Workload, body: WorkloadEvent) -> Workload:
     if trigger is None:
         raise ApiError(400, f"event: {body.event} is for clusters.")
     if TRANSITIONS[workload.status, trigger] == STAY:
-        raise ApiError(409, f"A workload that is {workload.status.value} cannot {body.event}.")
+        raise ApiError(409, f"A workload that is {workload.shown_status} cannot {body.event}.")
     reason = body.reason or DEFAULT_REASON if trigger is Trigger.FAILED else None
     return moves.apply(tx, workload, trigger, reason)
 

@@ -62,7 +62,7 @@ def find(tx: Tx, **named: str) -> Endpoint | None:
             public=workload.public,
             per_port=workload.capability_tier == PRODUCTION,
             serves=serves,
-            unready=None if serves else f"is {workload.status}",
+            unready=None if serves else f"is {workload.shown_status}",
             image=workload.image,
             port=workload.http_port,
         )

@@ -42,6 +42,7 @@ _FOLLOWED: Final = (
     *("items", "prefixItems", "minItems", "maxItems", "minLength", "maxLength", "format"),
     *("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"),
 )
+_TYPES: Final = ("object", "array", "string", "integer", "number", "boolean", "null")
 _LONGEST_REF: Final = 1000
 
 _Schema: TypeAlias = dict[str, JsonValue]
@@ -87,14 +88,12 @@ class _Maker:
 
     def _made(self, schema: JsonValue, at: str, refs: tuple[str, ...], depth: int = 0) -> JsonValue:
         self._spend(1 if depth <= DEEPEST else MOST_VALUES, at)
-        if schema is True:
-            return self._text({}, at)
         known = _followed(schema, at)
         if fixed := [known["const"]] if "const" in known else _list(known, "enum", at):
             self._spell(len(json.dumps(fixed[0])), at)
             return fixed[0]
         if "$ref" in known:
-            return self._referred(known["$ref"], at, refs, depth)
+            return self._referred(known, at, refs, depth)
         return self._combined(known, at, refs, depth)
 
     def _spend(self, values: int, at: str) -> None:
@@ -114,12 +113,15 @@ class _Maker:
                 rest = {name: value for name, value in schema.items() if name != keyword}
                 return self._first(rest, alternatives, f"{at}/{keyword}", refs, depth)
         if parts := _list(schema, "allOf", at):
-            rest = {name: value for name, value in schema.items() if name != "allOf"}
-            self._spend(len(parts) * sum(map(_size, parts)), at)
-            return self._made(_all_of(rest, parts, f"{at}/allOf"), at, refs, depth + 1)
+            self._spend(len(parts), at)
+            whole = {name: value for name, value in schema.items() if name != "allOf"}
+            for part in parts:
+                whole = self._both(whole, part, f"{at}/allOf")
+            return self._made(whole, at, refs, depth + 1)
         return self._of_type(schema, at, refs, depth)
 
-    def _referred(self, ref: JsonValue, at: str, refs: tuple[str, ...], depth: int) -> JsonValue:
+    def _referred(self, schema: _Schema, at: str, refs: tuple[str, ...], depth: int) -> JsonValue:
+        ref = schema["$ref"]
         if not isinstance(ref, str) or len(ref) > _LONGEST_REF or (ref != "#" and not ref.startswith("#/")):
             raise _refused(at, f"$ref is # or begins with #/, and has at most {_LONGEST_REF} characters")
         if ref in refs:
@@ -129,14 +131,23 @@ class _Maker:
             found = found.get(name.replace("~1", "/").replace("~0", "~")) if isinstance(found, dict) else None
         if found is None:
             raise _refused(at, "$ref names what is not there")
-        return self._made(found, at, (*refs, ref), depth + 1)
+        rest = {name: value for name, value in schema.items() if name != "$ref"}
+        return self._made(self._both(rest, found, at), at, (*refs, ref), depth + 1)
+
+    def _both(self, schema: _Schema, other: JsonValue, at: str) -> _Schema:
+        """The values of both; merging visits every property, which this counts."""
+        more = _followed(other, at)
+        if not schema:
+            return more
+        self._spend(_size(schema) + _size(more), at)
+        return _joined(schema, more, at)
 
     def _first(
         self, rest: _Schema, alternatives: list[JsonValue], at: str, refs: tuple[str, ...], depth: int
     ) -> JsonValue:
         for number, alternative in enumerate(alternatives):
             here = f"{at}/{number}"
-            whole = alternative if alternative is True else {**rest, **_followed(alternative, here)}
+            whole = self._both(rest, alternative, here)
             try:
                 return self._made(whole, here, refs, depth + 1)
             except _EndlessError:
@@ -179,8 +190,13 @@ class _Maker:
                     raise
 
     def _items(self, schema: _Schema, at: str, refs: tuple[str, ...], depth: int) -> Iterator[JsonValue]:
-        first, least, most = _list(schema, "prefixItems", at), _bound(schema, "minItems", at), schema.get("maxItems")
-        wanted = max(least or 0, len(first) or (0 if most == 0 else 1))
+        first, least, most = (
+            _list(schema, "prefixItems", at),
+            _bound(schema, "minItems", at),
+            _bound(schema, "maxItems", at),
+        )
+        usual = len(first) or 1
+        wanted = max(least or 0, usual if most is None else min(usual, most))
         for number in range(math.ceil(wanted)):
             item = first[number] if number < len(first) else schema.get("items", True)
             try:
@@ -198,6 +214,8 @@ class _Maker:
 
 
 def _followed(schema: JsonValue, at: str) -> _Schema:
+    if schema is True:
+        return {}
     if not isinstance(schema, dict):
         raise _refused(at, "a schema is an object or true")
     for keyword in _NOT_FOLLOWED:
@@ -213,18 +231,20 @@ def _size(schema: JsonValue) -> int:
     return 1 + sum(len(value) for name in _NAMING if isinstance(value := schema.get(name), dict | list))
 
 
-def _all_of(rest: _Schema, parts: list[JsonValue], at: str) -> dict[str, JsonValue]:
-    """One schema from several: their properties and requirements together; of other keywords the last one applies."""
-    whole = dict(rest)
-    for each in parts:
-        part = _followed(each, at)
-        if "$ref" in part:
-            raise _refused(at, "built-in models do not follow $ref there")
-        properties = {**_object(whole, "properties", at), **_object(part, "properties", at)}
-        required = [*_list(whole, "required", at), *_list(part, "required", at)]
-        joined: dict[str, JsonValue] = {"properties": properties, "required": required}
-        whole |= part | {name: value for name, value in joined.items() if value}
-    return whole
+def _joined(schema: _Schema, other: _Schema, at: str) -> _Schema:
+    """The schema of the values of both: their properties and requirements together, and any other keyword once."""
+    for keyword in other:
+        is_same_type = keyword == "type" and schema.get(keyword) == other[keyword] in _TYPES
+        if keyword in schema and keyword not in _NAMING and not is_same_type:
+            raise _refused(at, f"built-in models do not follow {keyword} twice")
+    own, more = _object(schema, "properties", at), _object(other, "properties", at)
+    for closed, described, added in ((schema, own, more), (other, more, own)):
+        if closed.get("additionalProperties", True) is not True and added.keys() - described.keys():
+            raise _refused(at, "built-in models do not follow additionalProperties there")
+    twice: dict[str, JsonValue] = {name: {"allOf": [own[name], more[name]]} for name in own.keys() & more.keys()}
+    required = [*_list(schema, "required", at), *_list(other, "required", at)]
+    joined: dict[str, JsonValue] = {"properties": {**own, **more, **twice}, "required": required}
+    return schema | other | {name: value for name, value in joined.items() if value}
 
 
 def _integer(schema: _Schema, at: str) -> int:

@@ -4,19 +4,11 @@ from urllib.parse import urlsplit
 
 from relay_localcloud.capacity.catalog import GPU_MODELS
 from relay_localcloud.kernel.rows import shown
-from relay_localcloud.workloads.workloads import VM, Workload
+from relay_localcloud.workloads.workloads import Workload
 from relay_wire.pods import PodStatus
-from relay_wire.vms import VmStatus
 
 BETA = "beta"
 PRODUCTION = "production"
-
-
-def shown_status(workload: Workload) -> str:
-    """The status word; a VM's `deploying` is called `provisioning`."""
-    if workload.kind == VM and workload.status is PodStatus.DEPLOYING:
-        return VmStatus.PROVISIONING.value
-    return workload.status.value
 
 
 def endpoint_url(label: str, gateway_url: str) -> str:
@@ -32,7 +24,7 @@ def vm_record(workload: Workload, now: int, gateway_url: str) -> dict[str, objec
     host = f"{workload.http_port}-{workload.label}" if per_port else workload.label
     fields = {
         **shown(workload, "id", "organization_id", "name"),
-        "status": shown_status(workload),
+        "status": workload.shown_status,
         **shown(workload, "status_reason", "gpu_model_id"),
         "gpuModelName": model.name if model else None,
         "gpuCount": workload.gpu_count,

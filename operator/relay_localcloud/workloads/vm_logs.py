@@ -84,7 +84,7 @@ def report_health(tx: Tx, vm: Workload, *, healthy: bool, reason: str | None) ->
     if checked is None:
         raise ApiError(409, "The VM was created without healthChecks, healthCheckPath and healthCheckPort.")
     if vm.status is not PodStatus.RUNNING:
-        raise ApiError(409, f"A VM that is {vm.status.value} is not checked.")
+        raise ApiError(409, f"A VM that is {vm.shown_status} is not checked.")
     said = None if healthy else f"The health check {checked} fails: {reason or 'no answer'}."
     write(tx, vm.id, HEALTH_CHECK, said or f"The health check {checked} passes.")
     WORKLOADS.change(tx, vm.id, status_reason=said)

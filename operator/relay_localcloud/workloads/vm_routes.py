@@ -23,7 +23,7 @@ from relay_localcloud.money import billing
 from relay_localcloud.runtimes.runtime import Noun
 from relay_localcloud.tooling import registry_credentials
 from relay_localcloud.workloads import admission, container, moves, ssh_keys, workloads
-from relay_localcloud.workloads.records import BETA, PRODUCTION, guest_record, shown_status, vm_record
+from relay_localcloud.workloads.records import BETA, PRODUCTION, guest_record, vm_record
 from relay_localcloud.workloads.transitions import Trigger
 from relay_localcloud.workloads.workloads import VM, WORKLOADS, Workload
 from relay_wire.pods import PodStatus
@@ -48,7 +48,7 @@ def create_vm(
 ) -> dict[str, object]:
     """Answers `{id, name, status}`. Without `gpuModelId` it is a CPU VM of a `resourceSize`."""
     vm = make_vm(tx, cloud.vault, organization_id, body, factor)
-    return {"id": vm.id, "name": vm.name, "status": shown_status(vm)}
+    return {"id": vm.id, "name": vm.name, "status": vm.shown_status}
 
 
 def make_vm(tx: Tx, vault: Vault, organization_id: str, body: VmCreate, factor: float = 1.0) -> Workload:

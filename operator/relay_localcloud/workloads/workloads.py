@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from pydantic import JsonValue
-from sqlalchemy import Index, UniqueConstraint, text
+from sqlalchemy import Index, UniqueConstraint, and_, case, text
 
 from relay_localcloud.http.errors import not_found
 from relay_localcloud.http.principal import Principal
@@ -15,6 +15,7 @@ from relay_localcloud.kernel.rows import Rows
 from relay_localcloud.kernel.store import Tx
 from relay_localcloud.money.billing import Billed
 from relay_wire.pods import PodStatus
+from relay_wire.vms import VmStatus
 
 POD: Final = "pod"
 VM: Final = "vm"
@@ -55,6 +56,12 @@ class Workload:
     capability_tier: str
     compute_class: str
     request: str  # the body of its create, as JSON
+
+    @property
+    def shown_status(self) -> str:
+        """The word for its status; a VM's `deploying` is called `provisioning`."""
+        starts = self.kind == VM and self.status is PodStatus.DEPLOYING
+        return VmStatus.PROVISIONING.value if starts else self.status.value
 
     @property
     def billed(self) -> Billed:
@@ -104,6 +111,11 @@ ENDED: Final = Remembered(
 )
 RUNNING: Final = workloads.c.status == text("'running'")
 """In the form that the index of running workloads has."""
+SHOWN_STATUS: Final = case(
+    (and_(workloads.c.kind == VM, workloads.c.status == PodStatus.DEPLOYING), VmStatus.PROVISIONING.value),
+    else_=workloads.c.status,
+)
+"""`Workload.shown_status` of a row."""
 OUT_OF_FUNDS: Final = workloads.c.out_of_funds_at.is_not(None)
 """Stopped by the balance."""
 

@@ -90,6 +90,8 @@ _BY_CODE: Mapping[str, Refusal] = {
     "LANE_INTENT_REQUIRED": Refusal(Reason.LANE_INTENT_REQUIRED, stalled=True, retry=RetryKind.SLOW),
     REPLICAS_OUT_OF_BOUNDS: Refusal(Reason.REPLICAS_OUT_OF_BOUNDS, stalled=True, retry=RetryKind.SLOW),
 }
+_TELLING = (errors.BadRequest, errors.Forbidden, errors.Conflict)
+"""Errors whose code says more than their status, which section 7 does not give for each code."""
 _REFUSALS: tuple[tuple[type[CloudError], Refusal], ...] = (
     (errors.CapacityExhausted, Refusal(Reason.WAITING_FOR_CAPACITY, stalled=False, retry=RetryKind.ADVISED)),
     (errors.RateLimited, Refusal(Reason.RATE_LIMITED, stalled=False, retry=RetryKind.ADVISED)),
@@ -108,8 +110,8 @@ _UNREACHABLE = Refusal(Reason.CLOUD_UNAVAILABLE, stalled=False, retry=RetryKind.
 
 
 def refusal(error: CloudError) -> Refusal:
-    """The row for an error: a 403 or 409 by its code, if that is known, other errors by their class."""
-    by_code = _BY_CODE.get(error.code or "") if isinstance(error, errors.Conflict | errors.Forbidden) else None
+    """The row for an error: a 400, 403, 409 or 422 by its code, if that is known, other errors by their class."""
+    by_code = _BY_CODE.get(error.code or "") if isinstance(error, _TELLING) else None
     return by_code or next((row for kind, row in _REFUSALS if isinstance(error, kind)), _UNREACHABLE)
 
 

@@ -79,6 +79,16 @@ async def test_one_broken_line_fails_the_batch_and_is_named(organization: Organi
     assert await problems(organization, GOOD + b"\n" + line + b"\n") == [(code, 2)]
 
 
+async def test_a_line_that_is_no_json_is_one_line_whatever_its_message_says_of_its_columns(
+    organization: Organization,
+) -> None:
+    batch = await validated(organization, GOOD + b'\n{"a"\n[1,]\n')
+    assert [(problem["line"], problem["message"]) for problem in batch["errors"]["data"]] == [
+        (2, "This line is not valid JSON: EOF while parsing an object at column 4."),
+        (3, "This line is not valid JSON: trailing comma at column 4."),
+    ]
+
+
 async def test_every_broken_line_is_named_up_to_a_hundred(organization: Organization) -> None:
     content = b"\n".join([GOOD, b"{", changed(method="PUT"), b"", without("custom_id")])
     expected = [("invalid_json_line", 2), ("invalid_method", 3), ("missing_custom_id", 5)]

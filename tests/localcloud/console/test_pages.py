@@ -162,6 +162,19 @@ async def test_more_workloads_than_fit_are_shown_in_pages(fresh: Server) -> None
     assert [f'<tr id="{pod["id"]}"' in found for pod in made] == [True] + [False] * 29
 
 
+async def test_a_vm_that_starts_is_found_and_counted_by_the_status_that_it_is_shown_with(server: Server) -> None:
+    organization = await server.organization()
+    vm = await organization.ok("POST", "/v1/orgs/{org}/vms/create", {"name": "box"})
+    found = {}
+    for status in ("provisioning", "deploying"):
+        shown = (await page(server, f"/console/workloads?org={organization.id}&status={status}")).raw.decode()
+        found[status] = f'<tr id="{vm["id"]}"' in shown
+    assert found == {"provisioning": True, "deploying": False}
+    overview = (await page(server, f"/?org={organization.id}")).raw.decode()
+    assert 'id="count-provisioning"' in overview
+    assert 'id="count-deploying"' not in overview
+
+
 async def test_the_pages_of_a_search_show_only_what_was_searched(server: Server) -> None:
     organization = await server.organization()
     ended = [await new_pod(organization, name=name) for name in ("other", "wanted")]

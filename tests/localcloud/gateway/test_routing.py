@@ -11,7 +11,7 @@ from tests.localcloud.support import clusters
 from tests.localcloud.support.gateway import Workload, connection, endpoint, refusal_of, running
 from tests.localcloud.support.pods import in_state
 from tests.localcloud.support.server import request
-from tests.localcloud.support.workloads import UNTIL_RUNNING, act, happens, own_node
+from tests.localcloud.support.workloads import UNTIL_RUNNING, act, happens, own_node, status
 
 if TYPE_CHECKING:
     from tests.localcloud.support.server import Organization
@@ -80,6 +80,12 @@ async def test_a_workload_that_does_not_run_is_503_in_words(organization: Organi
     assert answer.refusal == (503, "workload_not_running")
     assert f"is {state}" in answer.body["error"]
     assert (await workload.call("GET", "/", headers={})).refusal == (401, "unauthorized")
+
+
+async def test_a_vm_that_starts_is_503_with_the_status_of_its_record(organization: Organization) -> None:
+    made = await organization.ok("POST", "/v1/orgs/{org}/vms/create", {"name": "box"})
+    answer = await (await endpoint(organization, made["id"])).call("GET", "/")
+    assert f"is {await status(organization, made['id'])}:" in answer.body["error"]
 
 
 async def test_an_endpoint_follows_its_workload_from_start_to_end(organization: Organization) -> None:

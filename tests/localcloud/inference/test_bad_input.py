@@ -211,6 +211,18 @@ async def test_the_sentence_never_repeats_what_was_sent(organization: Organizati
     assert b"hunter2" not in answer.raw
 
 
+async def test_the_sentence_is_about_what_was_sent_and_not_about_its_alternative(organization: Organization) -> None:
+    sentences = [
+        (await call(organization, "POST", CHAT, chat("x", stop=stop))).body["error"]["message"]
+        for stop in (["x"] * 5, ["x", 1], 1)
+    ]
+    assert sentences == [
+        "stop.parts: List should have at most 4 items.",
+        "stop.parts.1: Input should be a valid string.",
+        "stop.text: Input should be a valid string.",
+    ]
+
+
 @pytest.mark.parametrize("content_type", ["text/plain", "application/x-www-form-urlencoded", ""])
 async def test_the_content_type_does_not_matter_where_the_body_parses(
     organization: Organization, content_type: str

@@ -45,6 +45,27 @@ SCHEMAS: dict[str, dict[str, Any]] = {
             {"type": "object", "properties": {"b": {"type": "null"}}, "required": ["b"]},
         ]
     },
+    "a base, and what one of two adds": {
+        "type": "object",
+        "properties": {"a": {"type": "string"}, "kind": {"enum": ["x", "y"]}},
+        "required": ["a"],
+        "oneOf": [
+            {"type": "object", "properties": {"b": True, "kind": {"const": "y"}}, "required": ["b", "kind"]},
+            {"type": "object", "properties": {"c": True, "kind": {"const": "x"}}, "required": ["c", "kind"]},
+        ],
+    },
+    "a reference, and more beside it": {
+        "$ref": "#/$defs/node",
+        "$defs": {"node": NODE},
+        "properties": {"b": {"type": "null"}},
+        "required": ["b", "next"],
+    },
+    "a base by reference": {
+        "allOf": [{"$ref": "#/$defs/node"}, {"properties": {"b": {"type": "null"}}, "required": ["b", "next"]}],
+        "$defs": {"node": NODE},
+    },
+    "an integer, whatever it is": {"type": "integer", "anyOf": [True, {"minimum": 3}]},
+    "a pair that may be cut": {"type": "array", "prefixItems": [{"type": "integer"}, {"type": "null"}], "maxItems": 1},
     "one of two": {"oneOf": [{"type": "object", "required": ["a"]}, {"type": "null"}]},
     "a number between": {"type": "number", "exclusiveMinimum": 1, "exclusiveMaximum": 2},
 }
@@ -126,6 +147,22 @@ REFUSED: dict[str, tuple[object, str]] = {
     "a list of words": ({"required": "a", "properties": {}}, ": required is not a list"),
     "a reference to nothing": ({"$ref": "#/$defs/x"}, ": $ref names what is not there"),
     "a reference to elsewhere": ({"$ref": "http://example.com"}, ": $ref is # or begins with #/, and has"),
+    "two bounds": (
+        {"type": "integer", "minimum": 10, "anyOf": [{"minimum": 1}]},
+        "/anyOf/0: built-in models do not follow minimum twice",
+    ),
+    "two bounds of one property": (
+        {"allOf": [{"properties": {"a": {"maximum": 1}}}, {"properties": {"a": {"maximum": 2}}}]},
+        "/a/allOf: built-in models do not follow maximum twice",
+    ),
+    "two types": (
+        {"type": "string", "allOf": [{"type": "integer"}]},
+        "/allOf: built-in models do not follow type twice",
+    ),
+    "a property that another schema forbids": (
+        {"type": "object", "additionalProperties": False, "allOf": [{"properties": {"a": True}}]},
+        "/allOf: built-in models do not follow additionalProperties there",
+    ),
     "no end": ({"required": ["a"], "properties": {"a": {"$ref": "#"}}}, ": every value of it contains another one"),
     "too many values": (_doubling(30), ": it describes more than 10000 values"),
     "a long list": ({"minItems": 10**12, "items": {}}, ": it describes more than 10000 values"),
@@ -133,6 +170,10 @@ REFUSED: dict[str, tuple[object, str]] = {
     "a long constant, often": (
         {"items": {"$ref": "#/$defs/c"}, "minItems": 100, "$defs": {"c": {"const": "x" * 100_000}}},
         ": a value of it has more than 1048576 characters",
+    ),
+    "many parts, often": (
+        {"items": {"$ref": "#/$defs/a"}, "minItems": 100, "$defs": {"a": {"allOf": [True] * 5_000}}},
+        ": it describes more than 10000 values",
     ),
     "many alternatives that do not end": (
         {"required": ["a"], "properties": {"a": {"anyOf": [{"$ref": "#"}] * 11_000}}},

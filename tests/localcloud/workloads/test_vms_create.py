@@ -381,6 +381,16 @@ async def test_what_is_not_checked_cannot_fail_a_check(organization: Organizatio
     assert answer.refusal == (400, "invalid_request")
 
 
+@pytest.mark.parametrize("event", ["exit", "unhealthy"])
+async def test_what_cannot_happen_to_a_vm_that_starts_is_refused_with_the_status_of_its_record(
+    organization: Organization, event: str
+) -> None:
+    vm = await create(organization, healthChecks=["http"])
+    answer = await organization.server.control("POST", f"/workloads/{vm['id']}/events", {"event": event})
+    assert answer.refusal == (409, "conflict")
+    assert f" that is {await status(organization, vm['id'])} " in answer.body["error"]
+
+
 async def test_only_workloads_that_exist_have_a_log(organization: Organization) -> None:
     assert (await organization.server.control("GET", "/workloads/none/logs")).refusal == (404, "not_found")
     pod = await create(organization, "pod")

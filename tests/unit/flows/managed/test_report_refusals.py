@@ -54,6 +54,14 @@ ERRORS: dict[str, tuple[CloudError, Reason, bool, RetryKind]] = {
         True,
         RetryKind.SLOW,
     ),
+    **{
+        f"a lane with members, as a {status}": (kind, Reason.LANE_INTENT_REQUIRED, True, RetryKind.SLOW)
+        for status, kind in {
+            400: BadRequest("c", "m", code="LANE_INTENT_REQUIRED"),
+            409: Conflict("c", "m", code="LANE_INTENT_REQUIRED"),
+            422: Invalid("c", "m", code="LANE_INTENT_REQUIRED"),
+        }.items()
+    },
     "a conflict's code elsewhere means nothing": (
         RateLimited("c", "m", code="POD_NODE_BUSY"),
         Reason.RATE_LIMITED,
