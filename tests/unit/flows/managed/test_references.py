@@ -238,8 +238,7 @@ class BornWith(ReferringPods):
 
 
 @pytest.fixture
-async def unheard(referring: World) -> World:
-    """The pod was made with ada, the answer is lost, and lists do not show it so far."""
+def bearing(referring: World) -> World:
     referring.kind = BornWith
     referring.assemble()
     account: Json = {
@@ -251,12 +250,30 @@ async def unheard(referring: World) -> World:
     }
     referring.cache.put(ObjectKey("CloudAccount", NAMESPACE, "default"), {"metadata": account})
     put(referring, ADA, 10)
-    referring.pods.misses = lambda _name: True
-    referring.pods.fail("create", lost(acted=True))
-    referring.apply(**refers("ada"))
-    await referring.wait(5)
-    assert (referring.reason(), set(referring.cache.holders(ADA))) == ("Searching", {KEY})
     return referring
+
+
+async def test_what_exists_is_not_ended_for_one_that_could_not_be_given_what_it_has(bearing: World) -> None:
+    bearing.apply(**refers("ada"), updateStrategy={"type": "Recreate"})
+    await bearing.wait(5)
+    put(bearing, ADA, 11, metadata={"deletionTimestamp": "2026-03-01T12:00:00Z"})  # waits, since it is in use
+    bearing.change(image="another")
+    await bearing.wait(60)
+    assert (bearing.reason(), bearing.pods.count("delete")) == ("ReferenceDeleting", 0)
+    put(bearing, ADA, 12)
+    await bearing.wait(60)
+    assert (bearing.reason(), bearing.pods.count("create"), len(bearing.pods.live)) == ("Running", 2, 1)
+
+
+@pytest.fixture
+async def unheard(bearing: World) -> World:
+    """The pod was made with ada, the answer is lost, and lists do not show it so far."""
+    bearing.pods.misses = lambda _name: True
+    bearing.pods.fail("create", lost(acted=True))
+    bearing.apply(**refers("ada"))
+    await bearing.wait(5)
+    assert (bearing.reason(), set(bearing.cache.holders(ADA))) == ("Searching", {KEY})
+    return bearing
 
 
 async def test_what_was_found_after_its_lost_create_holds_what_it_was_made_with(unheard: World) -> None:
