@@ -179,6 +179,21 @@ async def test_what_others_were_given_stays_until_they_let_go(referring: World) 
     assert referring.cache.holders(key) == frozenset()
 
 
+async def test_who_was_let_go_of_holds_it_no_longer_though_others_keep_that_object(referring: World) -> None:
+    referring.apply()
+    await referring.settle()
+    user = ObjectKey("GpuVm", NAMESPACE, "box")
+    given: Json = {"references": [{"kind": "GpuPod", "name": "train", "id": "pod-1"}]}
+    going: Json = {"deletionTimestamp": "2026-03-01T12:00:00Z", "finalizers": [FINALIZER, "example.com/theirs"]}
+    put(referring, user, 10, metadata=going, status=given)
+    referring.delete()
+    await referring.wait(1)
+    assert referring.reason() == "InUse"
+    put(referring, user, 11, metadata=going | {"finalizers": ["example.com/theirs"]}, status=given)
+    await referring.wait(10)
+    assert not referring.exists()
+
+
 async def test_who_only_names_it_does_not_hold_it_and_a_create_under_way_does(referring: World) -> None:
     put(referring, ADA, 10)
     naming: Json = {"sshKeyRefs": [{"name": "ada"}, {"no": "name"}, "odd"]}
