@@ -402,14 +402,15 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
 
     def _links(self, key: ObjectKey, obj: Resource[SpecT, StatusT], *, anew: bool = False) -> Links:
         """What the spec refers to; what the resource was given counts for that one, and not for one made `anew`."""
+        if anew:
+            obj = obj.model_copy(update={"status": obj.status.model_copy(update={"id": None, "references": None})})
         lives = predicates.demand(obj) is Demand.EXIST
         wanted = self.resource.references(obj) if lives and refers(self.resource) else ()
         if not wanted:
             return Links()
-        has = () if anew else obj.status.references or ()
-        given = frozenset((each.kind, each.name) for each in has)
+        given = frozenset((each.kind, each.name) for each in obj.status.references or ())
         found = links.links(self.cache, key, wanted, given)
-        if is_part(self.resource) and found.ids and part_of(obj.status) not in found.ids.values():
+        if is_part(self.resource) and not anew and found.ids and part_of(obj.status) not in found.ids.values():
             return replace(found, unmet=Reason.REFERENCE_NOT_READY, message="what it is made of has changed just now")
         return found
 
