@@ -63,6 +63,10 @@ class Controller(Generic[ObjT, FactsT, ActionT, ResultT, MemoryT]):
         if left is not None and not await self._recorded_at_last(key, left):
             return
         entry = engine.cache.get(key)
+        if left is not None and entry is not None and left.uid != entry.uid:
+            if not await self._forget(key, left):
+                return
+            left = None
         is_anothers = entry is not None and self.anothers is not None and self.anothers(key, entry)
         if entry is None or (is_anothers and not _is_left_now(left, entry)):
             await self._forget(key, left)
@@ -81,15 +85,16 @@ class Controller(Generic[ObjT, FactsT, ActionT, ResultT, MemoryT]):
             finally:
                 engine.on_pass(Pass(taken, outcome, engine.clock() - started, wrote))
 
-    async def _forget(self, key: ObjectKey, memory: MemoryT | None) -> None:
-        """Drop what is remembered of the object, unless the API server has to be asked again for that."""
+    async def _forget(self, key: ObjectKey, memory: MemoryT | None) -> bool:
+        """Drop what is remembered of the object; False if the API server has to be asked again for that."""
         try:
             await self.flow.forget(key, memory)
         except KubeError as error:
             if memory is not None:
                 self._not_taken(key, memory, error)
-        else:
-            self.memories.drop(key)
+            return False
+        self.memories.drop(key)
+        return True
 
     def _not_taken(self, key: ObjectKey, memory: MemoryT, error: KubeError) -> None:
         memory.kube_failures += 1

@@ -198,8 +198,9 @@ def entry_of(raw: Mapping[str, JsonValue], installation: str) -> Entry:
     recorded = status if is_recorded_for(status, uid, str(annotations.get(ADOPT_ID) or "")) else {}
     deleting, finalizer, figures = "deletionTimestamp" in metadata, held(metadata), figures_of(status)
     committed, reserved = commitment(intent, spec, status)
+    given = (*(named if searching else references.held(metadata, status)), *references.held_aside(metadata, status))
     if deleting and not finalizer:  # its status is the last one, and old
-        committed, reserved, figures = NOTHING, NOTHING, replace(figures, gpus=0)
+        committed, reserved, given, figures = NOTHING, NOTHING, (), replace(figures, gpus=0)
     body, status_at = _compact(raw, metadata, annotations)
     return Entry(
         body=body,
@@ -233,7 +234,7 @@ def entry_of(raw: Mapping[str, JsonValue], installation: str) -> Entry:
         over=status.get("cleared") is True,
         owned=owned(metadata, status),
         named=named,
-        held=(*(named if searching else references.held(metadata, status)), *references.held_aside(metadata, status)),
+        held=given,
     )
 
 

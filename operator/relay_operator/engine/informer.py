@@ -49,6 +49,8 @@ class Informer:
         before, after = self.cache.put(key, raw)
         if before is not None and before.uid != after.uid:
             self._ghost(key, before)
+        elif before is not None and after.let_go > before.let_go and not self.vanished.leftovers.is_let_go(after.uid):
+            self._forced_away(key, raw)  # others' finalizers may keep the object for long
         if not needs_work(before, after):
             return
         if before is None and after.settled:

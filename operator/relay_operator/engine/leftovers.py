@@ -350,6 +350,10 @@ class Leftovers:
         """Note that the operator removes this object's finalizer."""
         self._let_go.add(uid)
 
+    def is_let_go(self, uid: str) -> bool:
+        """Whether the operator removed, or removes, the finalizer of this object."""
+        return uid in self._let_go
+
     def take_let_go(self, uid: str) -> bool:
         """Return whether the operator removed the finalizer of this object, which is gone, and forget that."""
         if uid in self._let_go:

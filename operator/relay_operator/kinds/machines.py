@@ -111,7 +111,10 @@ class Machines(ExternalResource[SpecT, StatusT, VmRecord], Generic[SpecT, Status
         """The capacity that the spec asks for, on this GPU model."""
 
     def grown(self, obj: Resource[SpecT, StatusT], observed: VmRecord) -> Capacity:
-        return self.capacity(obj, observed.gpu_model_id or "")
+        """Of the hardware that it has: whoever changes the spec does not change what is paid for."""
+        asked = self.capacity(obj, observed.gpu_model_id or "")
+        gpus = asked.gpus if observed.gpu_count is None else observed.gpu_count
+        return Capacity(observed.gpu_model_id or "", gpus, observed.resource_size or asked.size)
 
     def untold(self, obj: Resource[SpecT, StatusT], observed: VmRecord) -> Capacity | None:
         """None if the record has the price, which the cloud may leave out."""

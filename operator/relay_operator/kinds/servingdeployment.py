@@ -126,8 +126,9 @@ class ServingDeployments(ExternalResource[ServingDeploymentSpec, ServingDeployme
 
     def grown(self, obj: Serving, observed: Seen) -> Capacity:
         """A stopped deployment starts with as many replicas as are asked for, whatever it had."""
-        replicas = max(obj.spec.replicas.desired, there(observed.row))
-        return replace(self.capacity(obj, observed.row.gpu_model_id or ""), replicas=replicas)
+        row, asked = observed.row, obj.spec.gpu.count
+        gpus = asked if row.gpu_count_per_replica is None else row.gpu_count_per_replica
+        return Capacity(row.gpu_model_id or "", gpus, replicas=max(obj.spec.replicas.desired, there(row)))
 
     def untold(self, obj: Serving, observed: Seen) -> Capacity | None:
         """None if the row has the price of a replica and their number, of which the cloud may leave out either."""

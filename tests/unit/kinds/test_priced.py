@@ -63,6 +63,17 @@ def test_pods_and_vms() -> None:
     assert [change.name for change in powers if change.pays] == [START]
 
 
+def test_a_changed_spec_does_not_change_what_the_present_resource_costs() -> None:
+    record = VmRecord(id="p", name="n", status="running", gpu_model_id="h100", gpu_count=8)
+    asked: JsonValue = {"modelId": "b200", "count": 1}
+    assert GpuPods().untold(made(GpuPod, image="i", gpu=asked), record) == Capacity("h100", 8)
+    assert GpuVms().untold(made(GpuVm, resourceSize="small"), record) == Capacity("h100", 8, "small")
+    large = VmRecord(id="v", name="n", status="running", gpu_count=0, resource_size="large")
+    assert GpuVms().untold(made(GpuVm, resourceSize="small"), large) == Capacity(size="large")
+    told = {"id": "d", "status": "running", "replicasDesired": 2, "gpuModelId": "h100", "gpuCountPerReplica": 8}
+    assert SERVING.untold(serving(2), Seen(Deployment.model_validate(told))) == Capacity("h100", 8, replicas=2)
+
+
 def test_a_cluster_is_what_all_its_replicas_are() -> None:
     assert CLUSTERS.capacity(cluster(gpu=H100), "h100") == Capacity("h100", 2, "", 3)
     assert CLUSTERS.capacity(cluster(resourceSize="small"), "") == Capacity("", 0, "small", 3)

@@ -245,17 +245,18 @@ class Gatherer:
     ) -> tuple[Batch, ...]:
         """All batches of the object if status lacks one of them, asked once before this process creates the first.
 
-        A backup may have restored a status that is older than the batch. Raises CloudError.
+        A backup may have restored a status that is older than the batch. Of two batches of one part, one is a late
+        create, which its account ends. Raises CloudError.
         """
         begins = not (obj.status.parts or obj.status.exhausted)
         if memory.knows_all or not (begins or predicates.unpaid(obj.status)):
             return ()
-        recorded = {part.batch_id for part in obj.status.parts or ()}
+        recorded = {(part.round, part.part) for part in obj.status.parts or () if part.batch_id}
         try:
             found = await _tagged(cloud, obj, intent.token, since=intent.started_at - _CLOCKS_DIFFER)
         except NoInferenceUrl:
             return ()  # nothing can be created there, either
-        memory.knows_all = all(batch.id in recorded for batch in found)
+        memory.knows_all = all(_place(batch, intent.token) in recorded for batch in found)
         return () if memory.knows_all else tuple(found)
 
     async def _search_all(

@@ -141,18 +141,24 @@ def _adopted(facts: Facts) -> Fields:
 
 
 def _rebuilt(facts: Facts, found: Iterable[Batch]) -> Fields:
-    """Rebuild the status from what the batches themselves say."""
-    intent = facts.known_intent
+    """Rebuild the status from what the batches themselves say.
+
+    Of two batches of one part, that which status records is its own, else one that nobody cancelled: the other is a
+    late create.
+    """
+    intent, known = facts.known_intent, {part.batch_id for part in facts.status.parts or ()}
     tags = [(tag, batch) for batch in found if (tag := PartTag.of(batch, intent.token)) is not None]
     last = max((tag for tag, _ in tags), key=lambda tag: tag.round)
+    tags.sort(key=lambda pair: (pair[0].part, pair[1].id in known, pair[1].status not in _CUT))
+    own = {(tag.round, tag.part): batch for tag, batch in tags}
     parts = {
-        (tag.round, tag.part): predicates.listed(PartStatus(round=tag.round, part=tag.part, records=0), batch)
-        for tag, batch in sorted(tags, key=lambda pair: pair[0].part)
+        place: predicates.listed(PartStatus(round=place[0], part=place[1], records=0), batch)
+        for place, batch in own.items()
     }
     for number in range(1, last.parts + 1):
         parts.setdefault((last.round, number), PartStatus(round=last.round, part=number, records=0))
     # Who cancelled the round is lost: if it was a suspension, it may go on, and if not, the reason is found again.
-    cut = any(tag.round == last.round and batch.status in _CUT for tag, batch in tags)
+    cut = any(number == last.round and batch.status in _CUT for (number, _), batch in own.items())
     fields: Fields = {
         "parts": [parts[place] for place in sorted(parts)],
         "round": last.round,

@@ -10,7 +10,7 @@ from relay_operator.api.meta import MOST_ATTEMPTS, CreateIntent, Identity, Objec
 from relay_operator.api.workload import SpecT, StatusT
 from relay_operator.budgets.budgets import Budgets
 from relay_operator.engine import finalizer
-from relay_operator.engine.account import Accounts, as_called, identity_in
+from relay_operator.engine.account import Accounts, as_called, identity_in, unguarded
 from relay_operator.engine.actions import Nothing
 from relay_operator.engine.cache import Cache
 from relay_operator.engine.fence import SupersededError, about_anothers, fence
@@ -214,6 +214,9 @@ class Actor(Generic[SpecT, StatusT, ObsT]):
         """The result; a refusal says nothing about an earlier request of the same intent, which may have succeeded."""
         if not self.leading():
             raise kube.NotLeading
+        account = facts.usable_account.key
+        if unguarded(account, self.cache.get(account)):  # it may go before it learns of this create from the intent
+            raise SupersededError
         first = intent.token in memory.unsent
         memory.unsent.clear()  # from here on nothing proves that it was not sent
         try:

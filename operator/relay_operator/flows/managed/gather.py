@@ -209,14 +209,15 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
         given = await self._given(turn, obj, account, memory, sight, wanted=wanted)
         value, kept = await self._value(turn, obj, memory, sight, wanted=wanted)
         step = self._step(obj, sight, known, given, turn.now)
-        if step.ends_first and gate in {Gate.OPEN, Gate.LATER} and (unfit := self._unfit(account)):
-            gate, note, decided_in = Gate.ACCOUNT_UNFIT, *unfit
         creates_next = missing or step.beside or step.difference is Difference.SUPERSEDED
         if (gate is Gate.OPEN and creates_next) or (gate in {Gate.OPEN, Gate.LATER} and step.ends_first):
-            unusable = _unusable(self.resource, obj, given)
-            gate, note = (Gate.ENV_MISSING, unusable) if unusable else (gate, note)
+            if unfit := self._unfit(account):
+                gate, note, decided_in = Gate.ACCOUNT_UNFIT, *unfit
+            elif unusable := _unusable(self.resource, obj, given):
+                gate, note = Gate.ENV_MISSING, unusable
+        linked = self._links(turn.key, obj, anew=True) if step.beside or step.ends_first else given.linked
         sent = self._sent(obj, step.change, memory)
-        creates = (missing or step.beside) and gate is Gate.OPEN and given.linked.unmet is None
+        creates = (missing or step.beside) and gate is Gate.OPEN and linked.unmet is None
         ahead = _ahead(obj, sight.seen, step, gate, creates=creates, sent=bool(sent))
         funded = await self.funding.look(turn.key, obj, account, known, sight.observed, given.inputs.model_id, ahead)
         aside = await self.former_looker.look(turn, obj, account, memory, sight, step.difference)
@@ -241,7 +242,7 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
             sent=sent,
             unfunded=funded.refusal,
             value=value,
-            unmet=given.linked.unmet,
+            unmet=linked.unmet,
             in_use=bool(used),
             former=aside.standing,
         )
@@ -256,7 +257,7 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
             observed=sight.observed,
             error=sight.error,
             note=kept.taken or funded.note or note or step.differs,
-            related=given.linked.message,
+            related=linked.message,
             here=self._here(turn.key, obj, account),
             used=used,
             change=step.change,
@@ -399,14 +400,17 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
         funded = is_unfunded(obj.status.conditions) and not self.accounts.lacks_funds(account, turn.key)
         return Gate.OPEN if funded or not same else predicates.gate(obj, turn.now, longest)
 
-    def _links(self, key: ObjectKey, obj: Resource[SpecT, StatusT]) -> Links:
+    def _links(self, key: ObjectKey, obj: Resource[SpecT, StatusT], *, anew: bool = False) -> Links:
+        """What the spec refers to; what the resource was given counts for that one, and not for one made `anew`."""
+        if anew:
+            obj = obj.model_copy(update={"status": obj.status.model_copy(update={"id": None, "references": None})})
         lives = predicates.demand(obj) is Demand.EXIST
         wanted = self.resource.references(obj) if lives and refers(self.resource) else ()
         if not wanted:
             return Links()
         given = frozenset((each.kind, each.name) for each in obj.status.references or ())
         found = links.links(self.cache, key, wanted, given)
-        if is_part(self.resource) and found.ids and part_of(obj.status) not in found.ids.values():
+        if is_part(self.resource) and not anew and found.ids and part_of(obj.status) not in found.ids.values():
             return replace(found, unmet=Reason.REFERENCE_NOT_READY, message="what it is made of has changed just now")
         return found
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from relay_operator.accounts import key_secret
 from relay_operator.api.meta import ObjectKey
 from relay_operator.engine.account import AccountReady
 from relay_operator.engine.leftover import Fate, Leftover
@@ -128,3 +129,19 @@ async def test_the_secret_of_an_account_that_was_forced_away_is_released(
     for _ in range(2):
         await passes.go_on()
     assert held(passes) is not released
+
+
+async def test_the_secret_of_an_account_that_was_forced_away_and_made_again_at_once_is_released(
+    passes: Passes,
+) -> None:
+    await passes.settled()
+    account = passes.world.server.objects["cloudaccounts", NAMESPACE, "default"]
+    fresh: JsonValue = {"name": "default", "namespace": NAMESPACE}
+    made = passes.world.server.put("cloudaccounts", {**account, "metadata": fresh, "status": {}})
+    passes.world.cache.put(KEY, made)
+    passes.world.server.faults.append(Fault(500, method="PATCH", plural="secrets"))
+    for _ in range(3):
+        await passes.go_on()
+    uid = str(part(made, "metadata")["uid"])
+    secret = passes.world.server.objects["secrets", NAMESPACE, "key"]
+    assert part(secret, "metadata")["finalizers"] == [key_secret.finalizer_of(uid)]

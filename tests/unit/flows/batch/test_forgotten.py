@@ -71,6 +71,13 @@ async def test_also_one_of_a_later_round_with_those_that_status_has() -> None:
     assert await _look(BatchMemory("uid-1"), second, [_row(1, 3), _row(1, 2), _row(1)]) == (Sight.FOUND, 3, 1)
 
 
+async def test_a_late_create_of_a_part_that_status_has_is_not_found_again_and_again() -> None:
+    memory, half = BatchMemory("uid-1"), status(sent(1, state="completed", completed=10), part(2, inputFileId="f"))
+    late = _row(1) | {"id": "batch_late"}
+    assert await _look(memory, half, [late, _row(1)]) == (Sight.CLEAR, 0, 1)
+    assert memory.knows_all
+
+
 async def test_if_status_has_all_the_list_is_read_once() -> None:
     memory = BatchMemory("uid-1")
     assert await _look(memory, UNPAID, [_other(AN_HOUR_LATER)]) == (Sight.CLEAR, 0, 1)

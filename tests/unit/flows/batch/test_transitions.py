@@ -160,6 +160,26 @@ def test_a_status_that_is_older_than_the_batches_is_rebuilt_from_them() -> None:
     assert (rebuilt.round, rebuilt.attempt, rebuilt.input) == (2, 2, READ)
 
 
+@pytest.mark.parametrize("before", [status(sent(1), part(2, inputFileId="f")), InferenceBatchStatus()])
+@pytest.mark.parametrize("late_first", [True, False])
+def test_of_two_batches_of_one_part_the_late_one_that_was_ended_is_not_its_own(
+    before: InferenceBatchStatus, *, late_first: bool
+) -> None:
+    late = tagged(1, 2, state="cancelled").model_copy(update={"id": "batch_late"})
+    both = (late, tagged(1, 2)) if late_first else (tagged(1, 2), late)
+    rebuilt = led_to(replace(facts(before), found=(*both, tagged(2, 2))), actions.Adopt())
+    assert [row.batch_id for row in rebuilt.parts or ()] == ["batch_1_1", "batch_1_2"]
+    assert rebuilt.suspended is None
+
+
+@pytest.mark.parametrize("late_state", ["in_progress", "completed"])
+def test_of_two_batches_of_one_part_that_which_status_has_stays_its_own(late_state: str) -> None:
+    late = tagged(1, 2, state=late_state).model_copy(update={"id": "batch_late"})
+    found = (tagged(1, 2, state="cancelled"), late, tagged(2, 2))
+    rebuilt = led_to(replace(facts(status(sent(1), part(2, inputFileId="f"))), found=found), actions.Adopt())
+    assert [row.batch_id for row in rebuilt.parts or ()] == ["batch_1_1", "batch_1_2"]
+
+
 @pytest.mark.parametrize(("state", "suspended"), [("cancelled", True), ("cancelling", True), ("expired", None)])
 def test_a_rebuilt_round_that_was_cancelled_may_go_on(state: str, suspended: bool | None) -> None:
     rebuilt = led_to(replace(facts(InferenceBatchStatus()), found=(tagged(1, 1, state=state),)), actions.Adopt())

@@ -47,6 +47,15 @@ async def poll(world: World) -> None:
     await world.wait(400, step=10)
 
 
+async def test_nothing_is_put_aside_while_its_account_is_being_deleted(kept: World) -> None:
+    account = ObjectKey("CloudAccount", NAMESPACE, "default")
+    metadata: JsonValue = {"name": "default", "namespace": NAMESPACE, "uid": "a", "deletionTimestamp": "2026-01-01"}
+    kept.cache.put(account, {"metadata": metadata})
+    secret(kept, "second")
+    await poll(kept)
+    assert (kept.reason(), len(kept.pods.live), former(kept)) == ("WaitingForAccount", 1, [])
+
+
 async def test_a_changed_secret_makes_another_and_the_former_goes_if_nothing_uses_it(kept: World) -> None:
     (first,) = kept.pods.records
     secret(kept, "second")

@@ -4,6 +4,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
+from pydantic import JsonValue
 
 from relay_operator.api.conditions import ConditionType, Reason
 from relay_operator.api.meta import CREATE_INTENT, FINALIZER, ObjectKey
@@ -116,6 +117,28 @@ async def test_what_is_forced_away_is_an_orphan(world: World) -> None:
     assert kept(world) == [(Fate.ORPHAN, "pod-1", f"{NAMESPACE}/train")]
     await world.informer.vanished.leftovers.save()
     assert written(world) == [("orphan", "pod-1")]
+
+
+@pytest.mark.parametrize("forced", [True, False])
+async def test_what_people_let_go_of_is_an_orphan_at_once_though_another_finalizer_keeps_the_object(
+    world: World, *, forced: bool
+) -> None:
+    theirs: list[JsonValue] = ["example.com/theirs"]
+    world.apply()
+    await world.wait(10)
+    ready = world.account.state
+    world.account.state = AccountWaiting(Reason.ACCOUNT_MISSING, "none")
+    world.server.edit("gpupods", NAMESPACE, "train", {"metadata": {"finalizers": [FINALIZER, *theirs]}})
+    world.delete()
+    await world.settle()
+    if forced:
+        world.server.edit("gpupods", NAMESPACE, "train", {"metadata": {"finalizers": theirs}})
+    world.account.state = ready
+    await world.wait(400)
+    assert world.obj().metadata.finalizers == theirs
+    assert (kept(world), len(world.pods.live)) == (
+        ([(Fate.ORPHAN, "pod-1", f"{NAMESPACE}/train")], 1) if forced else ([], 0)
+    )
 
 
 async def test_what_is_forced_away_before_its_create_had_an_answer_is_told_by_its_name(world: World) -> None:

@@ -9,7 +9,7 @@ from pydantic import Field, JsonValue
 
 from relay_client import Cloud, NotFound
 from relay_operator.api.conditions import ConditionType
-from relay_operator.api.meta import CREATE_INTENT, CreateIntent, MalformedIntent, ObjectKey
+from relay_operator.api.meta import CREATE_INTENT, FINALIZER, CreateIntent, MalformedIntent, ObjectKey
 from relay_operator.api.workload import PartStatus
 from relay_operator.engine.address import parts_of
 from relay_operator.engine.leftover import Fate, Leftover
@@ -117,7 +117,7 @@ class MadeOfBox(PartPods):
     """Pods that refer to the VM which they are made of."""
 
     def references(self, obj: Pod) -> tuple[ObjectKey, ...]:
-        return (BOX,)
+        return () if obj.status.id else (BOX,)
 
     def giving(self, obj: Pod, observed: VmRecord, ids: Mapping[ObjectKey, str]) -> tuple[Change, ...]:
         return ()
@@ -138,6 +138,24 @@ async def test_it_holds_what_it_is_made_of_only_as_long_as_its_status_says_so(wo
     world.apply()
     await world.wait(10)
     assert (world.reason(), world.status().references) == ("Running", None)
+
+
+async def test_it_is_not_ended_while_there_is_nothing_to_make_another_of(parts: World) -> None:
+    parts.kind = MadeOfBox
+    parts.assemble()
+    account: Json = {"name": "default", "namespace": NAMESPACE, "finalizers": [FINALIZER]}
+    parts.cache.put(parts.account.ready.key, {"metadata": account})
+    box(parts, "vm-1", 1)
+    parts.apply(updateStrategy={"type": "Recreate"})
+    await parts.wait(10)
+    parts.cache.drop(BOX)
+    parts.change(image="another")
+    await parts.wait(60)
+    assert (parts.reason(), parts.pods.count("delete")) == ("ReferenceNotFound", 0)
+    PartPods.now = "vm-2"
+    box(parts, "vm-2", 2)
+    await parts.wait(60)
+    assert (parts.reason(), part_of(parts), parts.pods.count("create")) == ("Running", "vm-2", 2)
 
 
 async def test_nothing_is_sent_to_what_it_was_part_of_a_moment_ago(parts: World) -> None:

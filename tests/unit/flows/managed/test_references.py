@@ -179,6 +179,21 @@ async def test_what_others_were_given_stays_until_they_let_go(referring: World) 
     assert referring.cache.holders(key) == frozenset()
 
 
+async def test_who_was_let_go_of_holds_it_no_longer_though_others_keep_that_object(referring: World) -> None:
+    referring.apply()
+    await referring.settle()
+    user = ObjectKey("GpuVm", NAMESPACE, "box")
+    given: Json = {"references": [{"kind": "GpuPod", "name": "train", "id": "pod-1"}]}
+    going: Json = {"deletionTimestamp": "2026-03-01T12:00:00Z", "finalizers": [FINALIZER, "example.com/theirs"]}
+    put(referring, user, 10, metadata=going, status=given)
+    referring.delete()
+    await referring.wait(1)
+    assert referring.reason() == "InUse"
+    put(referring, user, 11, metadata=going | {"finalizers": ["example.com/theirs"]}, status=given)
+    await referring.wait(10)
+    assert not referring.exists()
+
+
 async def test_who_only_names_it_does_not_hold_it_and_a_create_under_way_does(referring: World) -> None:
     put(referring, ADA, 10)
     naming: Json = {"sshKeyRefs": [{"name": "ada"}, {"no": "name"}, "odd"]}
@@ -238,8 +253,7 @@ class BornWith(ReferringPods):
 
 
 @pytest.fixture
-async def unheard(referring: World) -> World:
-    """The pod was made with ada, the answer is lost, and lists do not show it so far."""
+def bearing(referring: World) -> World:
     referring.kind = BornWith
     referring.assemble()
     account: Json = {
@@ -251,12 +265,30 @@ async def unheard(referring: World) -> World:
     }
     referring.cache.put(ObjectKey("CloudAccount", NAMESPACE, "default"), {"metadata": account})
     put(referring, ADA, 10)
-    referring.pods.misses = lambda _name: True
-    referring.pods.fail("create", lost(acted=True))
-    referring.apply(**refers("ada"))
-    await referring.wait(5)
-    assert (referring.reason(), set(referring.cache.holders(ADA))) == ("Searching", {KEY})
     return referring
+
+
+async def test_what_exists_is_not_ended_for_one_that_could_not_be_given_what_it_has(bearing: World) -> None:
+    bearing.apply(**refers("ada"), updateStrategy={"type": "Recreate"})
+    await bearing.wait(5)
+    put(bearing, ADA, 11, metadata={"deletionTimestamp": "2026-03-01T12:00:00Z"})  # waits, since it is in use
+    bearing.change(image="another")
+    await bearing.wait(60)
+    assert (bearing.reason(), bearing.pods.count("delete")) == ("ReferenceDeleting", 0)
+    put(bearing, ADA, 12)
+    await bearing.wait(60)
+    assert (bearing.reason(), bearing.pods.count("create"), len(bearing.pods.live)) == ("Running", 2, 1)
+
+
+@pytest.fixture
+async def unheard(bearing: World) -> World:
+    """The pod was made with ada, the answer is lost, and lists do not show it so far."""
+    bearing.pods.misses = lambda _name: True
+    bearing.pods.fail("create", lost(acted=True))
+    bearing.apply(**refers("ada"))
+    await bearing.wait(5)
+    assert (bearing.reason(), set(bearing.cache.holders(ADA))) == ("Searching", {KEY})
+    return bearing
 
 
 async def test_what_was_found_after_its_lost_create_holds_what_it_was_made_with(unheard: World) -> None:

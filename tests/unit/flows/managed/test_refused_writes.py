@@ -16,7 +16,7 @@ from tests.unit.flows.managed.leftovers import ACCOUNT, KEY
 if TYPE_CHECKING:
     from pydantic import JsonValue
 
-    from tests.unit.engine.apiserver import Json
+    from tests.unit.engine.apiserver import Call, Json
     from tests.unit.flows.managed.world import World
 
 _TOLD = "WriteRefused: its finalizer or an annotation cannot be written: "
@@ -104,6 +104,25 @@ async def test_nothing_is_created_with_an_account_that_has_no_finalizer(world: W
     world.queue.add(KEY, Priority.CHANGE)
     await world.settle()
     assert (world.reason(), world.pods.count("create")) == ("Running", 1)
+
+
+async def test_nothing_is_sent_with_an_account_whose_deletion_was_told_while_the_intent_was_written(
+    world: World,
+) -> None:
+    """A shared account waits only for objects with an intent: this one's may come too late."""
+    world.pods.listable = False
+    account: Json = {"name": "default", "uid": "a", "resourceVersion": "1", "finalizers": [FINALIZER]}
+    world.cache.put(ACCOUNT, {"metadata": account})
+
+    def delete(_call: Call) -> None:
+        going: Json = {"resourceVersion": "2", "deletionTimestamp": "2026-03-01T12:00:00Z"}
+        world.cache.put(ACCOUNT, {"metadata": account | going})
+
+    world.server.before = delete
+    world.apply()
+    await world.wait(60)
+    assert (world.reason(), world.pods.calls) == ("WaitingForAccount", [])
+    assert world.message() == f"{ACCOUNT} is being deleted: nothing is created with it"
 
 
 @pytest.mark.parametrize("dropped", [True, False])
