@@ -42,6 +42,7 @@ from relay_operator.flows.managed.registered_keys import registered_keys
 from relay_operator.flows.managed.resource import Change, ExternalResource, InputRefs, Inputs, ObsT
 from relay_operator.flows.managed.search import Sight
 from relay_operator.flows.managed.shown_once import NOT_KEPT, Kept, Life, ValueKeeper, value_of
+from relay_operator.flows.managed.subject import Subject
 from relay_operator.flows.managed.view import THERE, Demand, Difference, Gate, Recovery, Seen, Undecided, Value, View
 
 _PASSING = frozenset(
@@ -165,16 +166,17 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
             view = View(demand=demand, finalizer=finalizer, paused=paused, account=at, seen=Seen.BLIND)
             return Facts(self.resource, key, obj, now, refused, view, known)
 
+        subject = Subject(turn, obj, account, memory)
         sight: Sight[ObsT]
         try:
-            sight = await self.looker.look(turn, obj, intent, account, memory)
+            sight = await self.looker.look(subject, intent)
         except CloudError as error:
             self.accounts.failed(account, error)
             memory.unanswered += 1
             sight = Sight(Seen.BLIND, error=error)  # `Sight[ObsT](...)` fails: the class is frozen, with slots
         else:
             memory.unanswered = 0
-        return await self._facts(turn, obj, intent, account, memory, sight)
+        return await self._facts(subject, intent, sight)
 
     def _made_all(self, obj: Resource[SpecT, StatusT], sent: CreateIntent | None) -> bool:
         """Whether the object gave every name that it records, so that it made what the cloud shows under these names.
@@ -193,21 +195,19 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
 
     async def _facts(
         self,
-        turn: Turn,
-        obj: Resource[SpecT, StatusT],
+        subject: Subject[SpecT, StatusT],
         intent: CreateIntent | MalformedIntent | None,
-        account: AccountReady,
-        memory: ManagedMemory,
         sight: Sight[ObsT],
     ) -> Facts[SpecT, StatusT, ObsT]:
+        turn, obj, account = subject.turn, subject.obj, subject.account
         demand, known = predicates.demand(obj), intent if isinstance(intent, CreateIntent) else None
         undecided = predicates.undecided(self.resource, obj, intent, account)
         resend = sight.seen is Seen.UNKNOWABLE and undecided is Undecided.RESEND
         missing = sight.seen is Seen.NOTHING or resend
-        gate, note, decided_in = self._gated(turn, obj, account, memory, sight, missing=missing)
+        gate, note, decided_in = self._gated(subject, sight, missing=missing)
         wanted = missing and gate is Gate.OPEN
-        given = await self._given(turn, obj, account, memory, sight, wanted=wanted)
-        value, kept = await self._value(turn, obj, memory, sight, wanted=wanted)
+        given = await self._given(subject, sight, wanted=wanted)
+        value, kept = await self._value(subject, sight, wanted=wanted)
         step = self._step(obj, sight, known, given, turn.now)
         if step.ends_first and gate in {Gate.OPEN, Gate.LATER} and (unfit := self._unfit(account)):
             gate, note, decided_in = Gate.ACCOUNT_UNFIT, *unfit
@@ -215,11 +215,11 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
         if (gate is Gate.OPEN and creates_next) or (gate in {Gate.OPEN, Gate.LATER} and step.ends_first):
             unusable = _unusable(self.resource, obj, given)
             gate, note = (Gate.ENV_MISSING, unusable) if unusable else (gate, note)
-        sent = self._sent(obj, step.change, memory)
+        sent = self._sent(subject, step.change)
         creates = (missing or step.beside) and gate is Gate.OPEN and given.linked.unmet is None
         ahead = _ahead(obj, sight.seen, step, gate, creates=creates, sent=bool(sent))
         funded = await self.funding.look(turn.key, obj, account, known, sight.observed, given.inputs.model_id, ahead)
-        aside = await self.former_looker.look(turn, obj, account, memory, sight, step.difference)
+        aside = await self.former_looker.look(subject, sight, step.difference)
         used = self._used(turn.key, demand)
         view = View(
             demand=demand,
@@ -234,7 +234,7 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
             may_run=sight.observed is not None and predicates.may_run(self.resource, obj, sight.observed),
             held_back=step.held_back,
             replacing=bool(obj.status.replacing),
-            unended=account.admits and self._unended(obj, sight, memory),
+            unended=account.admits and self._unended(subject, sight),
             difference=step.difference,
             expired=predicates.expired(obj, sight.seen, turn.now),
             change=ahead.change,
@@ -257,43 +257,35 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
             error=sight.error,
             note=kept.taken or funded.note or note or step.differs,
             related=given.linked.message,
-            here=self._here(turn.key, obj, account),
+            here=self._here(subject),
             used=used,
             change=step.change,
             former=aside.row,
             serving=aside.serving,
             inputs=given.inputs,
             models=given.models,
-            funded_since=self._funded_since(obj, account, turn.now),
+            funded_since=self._funded_since(subject),
             full=given.full,
             kept=kept,
             env_digest=given.digest,
-            unanswered=memory.unanswered,
+            unanswered=subject.memory.unanswered,
             exact=turn.exact,
             decided_in=decided_in,
             funded=funded,
             outdated=turn.outdated,
         )
 
-    async def _given(
-        self,
-        turn: Turn,
-        obj: Resource[SpecT, StatusT],
-        account: AccountReady,
-        memory: ManagedMemory,
-        sight: Sight[ObsT],
-        *,
-        wanted: bool,
-    ) -> _Given:
+    async def _given(self, subject: Subject[SpecT, StatusT], sight: Sight[ObsT], *, wanted: bool) -> _Given:
         """What the spec refers to; Secrets and ConfigMaps are read if a create needs them, or may have changed."""
+        obj, memory = subject.obj, subject.memory
         lives = predicates.demand(obj) is Demand.EXIST  # else the spec may be illegible
         refs = self.resource.input_refs(obj) if lives and takes_inputs(self.resource) else InputRefs()
-        linked = self._links(turn.key, obj)
+        linked = self._links(subject.key, obj)
         keys = registered_keys(self.cache, refs.registered, linked.ids)
         read: ReadInputs | MissingInput | None = None
         if lives and (wanted or (refs.any and sight.observed is not None)):
             read = await self.inputs.read(obj.metadata.namespace, refs, obj.metadata.uid, memory, keys)
-        models = await self.funding.models(obj, account) if lives else ()
+        models = await self.funding.models(obj, subject.account) if lives else ()
         full = memory.full[1] if memory.full[0] == obj.metadata.generation else 0
         # If keys are missing, it is unknown whether they have changed.
         digest = read.digest if isinstance(read, ReadInputs) and len(keys) == len(refs.registered) else ""
@@ -323,31 +315,30 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
         ends_first = begins and sight.seen in THERE and _lives(obj)
         return _Step(difference, change, differs, asked, held_back, beside, ends_first)
 
-    def _funded_since(self, obj: Resource[SpecT, StatusT], account: AccountReady, now: datetime) -> bool:
+    def _funded_since(self, subject: Subject[SpecT, StatusT]) -> bool:
         """Whether the account was seen to have funds after the resource was seen to be stopped."""
-        age = self.accounts.seen_funded(account)
-        return age is not None and age < (now - predicates.since_in(obj, "stopped", now)).total_seconds()
+        now, age = subject.turn.now, self.accounts.seen_funded(subject.account)
+        return age is not None and age < (now - predicates.since_in(subject.obj, "stopped", now)).total_seconds()
 
-    def _here(self, key: ObjectKey, obj: Resource[SpecT, StatusT], account: AccountReady) -> Identity | None:
+    def _here(self, subject: Subject[SpecT, StatusT]) -> Identity | None:
         """The identity to record if the cloud shows the resource by another URL, or an early release recorded none."""
-        recorded, now = obj.status.identity, account.endpoints.of(key.kind)
-        if not obj.status.id or (recorded is not None and recorded.endpoint == now):
+        status, recorded = subject.obj.status, subject.obj.status.identity
+        if not status.id or (recorded is not None and recorded.endpoint == subject.endpoint):
             return None
         if recorded is not None:
-            return recorded.model_copy(update={"endpoint": now})
-        return identity_in(account, obj.metadata, key.kind, self.installation.name)
+            return recorded.model_copy(update={"endpoint": subject.endpoint})
+        return identity_in(subject.account, subject.obj.metadata, subject.key.kind, self.installation.name)
 
-    async def _value(
-        self, turn: Turn, obj: Resource[SpecT, StatusT], memory: ManagedMemory, sight: Sight[ObsT], *, wanted: bool
-    ) -> tuple[Value, Kept]:
+    async def _value(self, subject: Subject[SpecT, StatusT], sight: Sight[ObsT], *, wanted: bool) -> tuple[Value, Kept]:
         """The state of a value that is shown once, and its Secret, with why it cannot be kept or replaced."""
-        resource, found = self.resource, sight.seen is Seen.FOUND and not obj.status.id
+        resource, turn, obj = self.resource, subject.turn, subject.obj
+        found = sight.seen is Seen.FOUND and not obj.status.id
         looked = wanted or found or sight.seen is Seen.READY
         if not shown_once(resource) or predicates.demand(obj) is not Demand.EXIST or not looked:
             return Value.NONE, NOT_KEPT
         kept = await self.values.look(turn.key, obj.metadata.uid, resource.kept_in(obj))
         cloud_id = "" if sight.observed is None else self.resource.identity(sight.observed)[0]
-        if found and memory.shown.cloud_id == cloud_id:
+        if found and subject.memory.shown.cloud_id == cloud_id:
             kept = replace(kept, value_of=cloud_id)
         life = Life() if found else resource.life(obj.spec, obj.status)
         value = value_of(kept, cloud_id, life, predicates.created_at(obj, turn.now), turn.now)
@@ -356,24 +347,18 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
         return value, kept
 
     def _gated(
-        self,
-        turn: Turn,
-        obj: Resource[SpecT, StatusT],
-        account: AccountReady,
-        memory: ManagedMemory,
-        sight: Sight[ObsT],
-        *,
-        missing: bool,
+        self, subject: Subject[SpecT, StatusT], sight: Sight[ObsT], *, missing: bool
     ) -> tuple[Gate, str, float | None]:
         """The gate as far as it depends on no input, with a note, and the seconds until a look can tell more."""
-        gate, note = self._gate(turn, obj, account, memory), sight.note
+        turn, obj = subject.turn, subject.obj
+        gate, note = self._gate(subject), sight.note
         if predicates.demand(obj) is Demand.EXIST and (held := schedule.gate(obj.spec, sight.seen, turn.now)):
             gate, note = held
         if turn.outdated and (gate is not Gate.LATER or sight.seen in {Seen.NOTHING, Seen.UNKNOWABLE}):
             return Gate.OUTDATED, note, sight.decided_in
         if not missing or gate is not Gate.OPEN:
             return gate, note, sight.decided_in
-        unfit = self._unfit(account)
+        unfit = self._unfit(subject.account)
         return (gate, note, sight.decided_in) if unfit is None else (Gate.ACCOUNT_UNFIT, *unfit)
 
     def _unfit(self, account: AccountReady) -> tuple[str, float | None] | None:
@@ -387,17 +372,18 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
             )
         return None
 
-    def _gate(self, turn: Turn, obj: Resource[SpecT, StatusT], account: AccountReady, memory: ManagedMemory) -> Gate:
+    def _gate(self, subject: Subject[SpecT, StatusT]) -> Gate:
         """The gate of the next attempt: a wait ends once the account has more funds, another key, or another spec.
 
         These may allow what was refused. If an earlier process was refused for lack of funds, this one tries again at
         once, since it does not know of that.
         """
+        obj, account, memory = subject.obj, subject.account, subject.memory
         same, longest = memory.account in (None, account), max(self.longest_wait, recovery.LONGEST_WAIT)
         memory.account = account
         memory.unended = memory.unended if same else ()
-        funded = is_unfunded(obj.status.conditions) and not self.accounts.lacks_funds(account, turn.key)
-        return Gate.OPEN if funded or not same else predicates.gate(obj, turn.now, longest)
+        funded = is_unfunded(obj.status.conditions) and not self.accounts.lacks_funds(account, subject.key)
+        return Gate.OPEN if funded or not same else predicates.gate(obj, subject.turn.now, longest)
 
     def _links(self, key: ObjectKey, obj: Resource[SpecT, StatusT]) -> Links:
         lives = predicates.demand(obj) is Demand.EXIST
@@ -410,14 +396,15 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
             return replace(found, unmet=Reason.REFERENCE_NOT_READY, message="what it is made of has changed just now")
         return found
 
-    def _unended(self, obj: Resource[SpecT, StatusT], sight: Sight[ObsT], memory: ManagedMemory) -> bool:
+    def _unended(self, subject: Subject[SpecT, StatusT], sight: Sight[ObsT]) -> bool:
         """Whether the cloud does not show the resource, and this process has not told it to end it.
 
         Where only a list shows it, this holds however long the list has lacked it. If the account does not admit the
         namespace, only the resource's name proves whose it is, so that what is not shown is not ended.
         """
         unsure = _UNSURE_IN_A_LIST if self.resource.only_listed else {Seen.MISSING}
-        return sight.observed is None and sight.seen in unsure and memory.terminated[0] != obj.status.id
+        ended = subject.memory.terminated[0]
+        return sight.observed is None and sight.seen in unsure and ended != subject.obj.status.id
 
     def _used(self, key: ObjectKey, demand: Demand) -> str:
         """Why the resource has to stay, or to run on; empty if it need not."""
@@ -425,9 +412,9 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
             return links.made_of(self.cache, key)
         return links.users(self.cache, key) if demand is not Demand.EXIST else ""
 
-    def _sent(self, obj: Resource[SpecT, StatusT], change: Change | None, memory: ManagedMemory) -> str:
+    def _sent(self, subject: Subject[SpecT, StatusT], change: Change | None) -> str:
         """The name of a change that was sent lately and is not shown yet; empty if another one is desired by now."""
-        sent = memory.sent
+        sent, obj = subject.memory.sent, subject.obj
         if sent is None:
             return ""
         asked = predicates.demand(obj) is not Demand.EXIST or (
@@ -435,7 +422,7 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
         )
         if asked and sent.cloud_id == obj.status.id and self.clock() - sent.at < self.delays.change:
             return sent.name
-        memory.sent = None
+        subject.memory.sent = None
         return ""
 
 
