@@ -64,7 +64,7 @@ class AccountRefused:
 
 
 AccountState: TypeAlias = AccountReady | AccountWaiting | AccountRefused
-NOT_ASKED: AccountState = AccountWaiting(Reason.PAUSED, "")
+NOT_ASKED = AccountWaiting(Reason.PAUSED, "")
 """The account of an object whose pass does not need one: it is paused."""
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Generic
 
 from relay_client.errors import CloudError
@@ -13,7 +13,9 @@ from relay_operator.api.workload import SpecT, StatusT
 from relay_operator.engine.account import (
     NOT_ASKED,
     AccountReady,
+    AccountRefused,
     Accounts,
+    AccountWaiting,
     elsewhere,
     identity_in,
     not_served,
@@ -28,11 +30,10 @@ from relay_operator.engine.identity import Installation, gave
 from relay_operator.engine.rules import Account
 from relay_operator.flows.managed import links, predicates, recovery, schedule
 from relay_operator.flows.managed.abilities import checks_inputs, is_part, nameless, refers, shown_once, takes_inputs
-from relay_operator.flows.managed.blue_green import has_failed
 from relay_operator.flows.managed.facts import Facts
 from relay_operator.flows.managed.former import STUCK, former, is_full
 from relay_operator.flows.managed.former_look import FormerLooker
-from relay_operator.flows.managed.funding import Ahead, Funding
+from relay_operator.flows.managed.funding import Funding
 from relay_operator.flows.managed.inputs import InputReader, MissingInput, ReadInputs
 from relay_operator.flows.managed.links import Links
 from relay_operator.flows.managed.look import Looker
@@ -42,8 +43,9 @@ from relay_operator.flows.managed.registered_keys import registered_keys
 from relay_operator.flows.managed.resource import Change, ExternalResource, InputRefs, Inputs, ObsT
 from relay_operator.flows.managed.search import Sight
 from relay_operator.flows.managed.shown_once import NOT_KEPT, Kept, Life, ValueKeeper, value_of
+from relay_operator.flows.managed.step import ahead_of, step_of
 from relay_operator.flows.managed.subject import Subject
-from relay_operator.flows.managed.view import THERE, Demand, Difference, Gate, Recovery, Seen, Undecided, Value, View
+from relay_operator.flows.managed.view import Demand, Difference, Gate, Seen, Undecided, Value, View
 
 _PASSING = frozenset(
     {
@@ -70,21 +72,6 @@ class _Given:
     models: tuple[str, ...]
     full: int
     digest: str
-
-
-@dataclass(frozen=True, slots=True)
-class _Step:
-    """What differs from the spec, and what is done about it."""
-
-    difference: Difference
-    change: Change | None
-    differs: str
-    recovery: Recovery
-    held_back: bool
-    beside: bool
-    """Whether a successor is created beside the resource."""
-    ends_first: bool
-    """Whether the resource is ended now so that another can take its place."""
 
 
 @dataclass(slots=True)
@@ -128,45 +115,34 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
     async def _gather(
         self, turn: Turn, obj: Resource[SpecT, StatusT], memory: ManagedMemory
     ) -> Facts[SpecT, StatusT, ObsT]:
-        key, now = turn.key, turn.now
         intent = CreateIntent.parse(obj.metadata.annotations.get(meta.CREATE_INTENT))
         known = intent if isinstance(intent, CreateIntent) else None
-        demand, finalizer, paused = (
-            predicates.demand(obj),
-            meta.FINALIZER in obj.metadata.finalizers,
-            obj.metadata.paused,
-        )
-        disabled = self.disabled and demand is Demand.EXIST
-        let_go = demand is Demand.DELETE_ABANDONING or (demand is not Demand.EXIST and not finalizer)
+        demand = predicates.demand(obj)
+        ending = demand is not Demand.EXIST
+        let_go = demand is Demand.DELETE_ABANDONING or (ending and meta.FINALIZER not in obj.metadata.finalizers)
         # Without an id of its own, a look could only find what may be taken over, and nothing is.
         known_id = obj.status.id and not self.looker.is_restored(obj) and demand is not Demand.DELETE_ORPHANING
-        if disabled or let_go or (paused and not known_id):
-            unread = View(demand=demand, finalizer=finalizer, paused=paused, disabled=disabled, seen=Seen.BLIND)
-            return Facts(self.resource, key, obj, now, NOT_ASKED, unread, known)
+        if let_go or (self.disabled and not ending) or (obj.metadata.paused and not known_id):
+            return self._unread(turn, obj, known, NOT_ASKED)
 
         has = obj.status.id or former(obj.status)
         recorded = obj.status.account if has else None
         sent = known if predicates.intent_open(obj, intent) else None
         ref = pinned(obj.spec.account_ref, recorded, sent)
-        ending = demand is not Demand.EXIST
         account = await self.accounts.resolve(obj.metadata.namespace, ref, ending=ending and self._made_all(obj, sent))
         if not isinstance(account, AccountReady):
             seen = Seen.BLIND if has or predicates.intent_open(obj, intent) else Seen.NOTHING
-            view = View(demand=demand, finalizer=finalizer, paused=paused, account=Account.of(account), seen=seen)
-            return Facts(self.resource, key, obj, now, account, view, known)
+            return self._unread(turn, obj, known, account, seen)
 
         named = obj.status.identity if has else sent.identity if sent is not None else None
         scopes = () if ending else self.resource.scopes(obj)
         # What has an id or a name can be looked for by any URL; that it is not found by another one proves nothing.
         searched = obj.status.id or (sent is not None and not nameless(self.resource))
-        called = None if searched else account.endpoints.of(key.kind)
-        refused = elsewhere(named, account, called) or not_served(key, account, ending=ending, scopes=scopes)
-        if refused is not None:
-            at = Account.of(refused)
-            view = View(demand=demand, finalizer=finalizer, paused=paused, account=at, seen=Seen.BLIND)
-            return Facts(self.resource, key, obj, now, refused, view, known)
-
         subject = Subject(turn, obj, account, memory)
+        called = None if searched else subject.endpoint
+        refused = elsewhere(named, account, called) or not_served(turn.key, account, ending=ending, scopes=scopes)
+        if refused is not None:
+            return self._unread(turn, obj, known, refused)
         sight: Sight[ObsT]
         try:
             sight = await self.looker.look(subject, intent)
@@ -177,6 +153,25 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
         else:
             memory.unanswered = 0
         return await self._facts(subject, intent, sight)
+
+    def _unread(
+        self,
+        turn: Turn,
+        obj: Resource[SpecT, StatusT],
+        intent: CreateIntent | None,
+        account: AccountWaiting | AccountRefused,
+        seen: Seen = Seen.BLIND,
+    ) -> Facts[SpecT, StatusT, ObsT]:
+        """The facts of a pass that does not look at the cloud."""
+        view = View(
+            demand=predicates.demand(obj),
+            finalizer=meta.FINALIZER in obj.metadata.finalizers,
+            paused=obj.metadata.paused,
+            disabled=self.disabled,
+            account=Account.of(account),
+            seen=seen,
+        )
+        return Facts(self.resource, turn.key, obj, turn.now, account, view, intent)
 
     def _made_all(self, obj: Resource[SpecT, StatusT], sent: CreateIntent | None) -> bool:
         """Whether the object gave every name that it records, so that it made what the cloud shows under these names.
@@ -208,7 +203,7 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
         wanted = missing and gate is Gate.OPEN
         given = await self._given(subject, sight, wanted=wanted)
         value, kept = await self._value(subject, sight, wanted=wanted)
-        step = self._step(obj, sight, known, given, turn.now)
+        step = step_of(self.resource, subject, sight, known, given.digest, given.linked.ids)
         if step.ends_first and gate in {Gate.OPEN, Gate.LATER} and (unfit := self._unfit(account)):
             gate, note, decided_in = Gate.ACCOUNT_UNFIT, *unfit
         creates_next = missing or step.beside or step.difference is Difference.SUPERSEDED
@@ -217,7 +212,7 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
             gate, note = (Gate.ENV_MISSING, unusable) if unusable else (gate, note)
         sent = self._sent(subject, step.change)
         creates = (missing or step.beside) and gate is Gate.OPEN and given.linked.unmet is None
-        ahead = _ahead(obj, sight.seen, step, gate, creates=creates, sent=bool(sent))
+        ahead = ahead_of(step, obj, sight.seen, gate, creates=creates, sent=bool(sent))
         funded = await self.funding.look(turn.key, obj, account, known, sight.observed, given.inputs.model_id, ahead)
         aside = await self.former_looker.look(subject, sight, step.difference)
         used = self._used(turn.key, demand)
@@ -290,30 +285,6 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
         # If keys are missing, it is unknown whether they have changed.
         digest = read.digest if isinstance(read, ReadInputs) and len(keys) == len(refs.registered) else ""
         return _Given(read, linked, _inputs(read, linked, predicates.model_id(models, full)), models, full, digest)
-
-    def _step(
-        self,
-        obj: Resource[SpecT, StatusT],
-        sight: Sight[ObsT],
-        known: CreateIntent | None,
-        given: _Given,
-        now: datetime,
-    ) -> _Step:
-        """What differs from the spec, and what is done about it."""
-        difference, change, differs = predicates.difference(
-            self.resource, obj, sight.observed, known, given.digest, now, given.linked.ids
-        )
-        if difference is Difference.BLUE_GREEN and (failed := has_failed(obj, given.digest)):
-            difference, differs = Difference.GREEN_FAILED, failed.message
-        asked = recovery.recovery(obj, sight.seen, now)
-        replaced = sight.observed if difference in recovery.ANEW else None
-        as_made = replaced is not None and predicates.as_made(self.resource, obj, replaced, given.digest)
-        held_back = recovery.held_back(obj, sight.seen, asked, difference, now, as_made=as_made)
-        beside = difference is Difference.BLUE_GREEN and not former(obj.status)
-        replaces = difference is Difference.REPLACEABLE or asked is Recovery.RECREATE
-        begins = replaces and not held_back and not obj.status.replacing
-        ends_first = begins and sight.seen in THERE and _lives(obj)
-        return _Step(difference, change, differs, asked, held_back, beside, ends_first)
 
     def _funded_since(self, subject: Subject[SpecT, StatusT]) -> bool:
         """Whether the account was seen to have funds after the resource was seen to be stopped."""
@@ -439,37 +410,6 @@ def _inputs(read: ReadInputs | MissingInput | None, linked: Links, model_id: str
     if not isinstance(read, ReadInputs):
         return Inputs(ids=linked.ids, model_id=model_id)
     return Inputs(read.env, read.ssh_keys, read.texts, linked.ids, model_id)
-
-
-def _ahead(obj: Resource[SpecT, StatusT], seen: Seen, step: _Step, gate: Gate, *, creates: bool, sent: bool) -> Ahead:
-    """What budgets are asked about."""
-    lives = _lives(obj)
-    starts = not sent and _grows(step, gate)
-    anew = step.ends_first or (lives and obj.metadata.plan_only and _anew(obj, seen, step))
-    pays = lives and (creates or starts) and not anew
-    again = lives and (seen is Seen.ABSENT or (seen is Seen.NOTHING and gate is Gate.ACCOUNT_UNFIT))
-    return Ahead(pays, again, anew, step.change.name if step.change is not None else "", step.beside)
-
-
-def _lives(obj: Resource[SpecT, StatusT]) -> bool:
-    """Whether something may be made for it: it is neither being deleted nor paused."""
-    return predicates.demand(obj) is Demand.EXIST and not obj.metadata.paused
-
-
-def _grows(step: _Step, gate: Gate) -> bool:
-    """Whether a start, or a change that costs more, is sent now if nothing but the agreed time is considered.
-
-    A time that was agreed for a recovery does not hold back what people request meanwhile.
-    """
-    pays = step.change is not None and step.change.pays
-    return pays and step.held_back if gate is Gate.LATER else pays or step.recovery is Recovery.RESTART
-
-
-def _anew(obj: Resource[SpecT, StatusT], seen: Seen, step: _Step) -> bool:
-    """Whether another resource takes the place of the present or the last one."""
-    begun = seen is Seen.GONE and bool(obj.status.replacing)
-    replaces = step.difference in recovery.ANEW or step.recovery is Recovery.RECREATE
-    return begun or (not step.held_back and replaces)
 
 
 def _unusable(
