@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import cache
-from typing import Any, Protocol, TypeGuard, TypeVar, runtime_checkable
+from typing import Any, Protocol, TypeAlias, TypeGuard, TypeVar, runtime_checkable
 
 from relay_client import Cloud
 from relay_operator.api.meta import ObjectKey
@@ -188,56 +188,30 @@ class Powered(Protocol[ObsT_contra]):
 
 # By class, and remembered: `isinstance` checks all members of a protocol each time.
 _is: Callable[[type, object], bool] = cache(issubclass)
+_Guard: TypeAlias = Callable[[object], TypeGuard[ResT]]
 
 
-def takes_inputs(resource: object) -> TypeGuard[TakesInputs[Any]]:
-    return _is(type(resource), TakesInputs)
+def _guard(ability: type) -> _Guard[Any]:
+    def has(resource: object) -> TypeGuard[Any]:
+        return _is(type(resource), ability)
+
+    return has
 
 
-def checks_inputs(resource: object) -> TypeGuard[ChecksInputs[Any]]:
-    return _is(type(resource), ChecksInputs)
-
-
-def refers(resource: object) -> TypeGuard[Refers[Any, Any]]:
-    return _is(type(resource), Refers)
-
-
-def shown_once(resource: object) -> TypeGuard[ShownOnce[Any, Any, Any, Any]]:
-    return _is(type(resource), ShownOnce)
-
-
-def nameless(resource: object) -> TypeGuard[Nameless[Any, Any]]:
-    return _is(type(resource), Nameless)
-
-
-def unnamed(resource: object) -> TypeGuard[Unnamed[Any, Any]]:
-    return _is(type(resource), Unnamed)
-
-
-def is_part(resource: object) -> TypeGuard[PartOf[Any]]:
-    return _is(type(resource), PartOf)
-
-
-def brought_in(resource: object) -> TypeGuard[BroughtIn[Any]]:
-    return _is(type(resource), BroughtIn)
-
-
-def tries_models(resource: object) -> TypeGuard[TriesModels[Any]]:
-    return _is(type(resource), TriesModels)
-
-
-def is_priced(resource: object) -> TypeGuard[Priced[Any, Any]]:
-    return _is(type(resource), Priced)
-
-
-def replaces(resource: object) -> TypeGuard[Replaces[Any]]:
-    return _is(type(resource), Replaces)
+takes_inputs: _Guard[TakesInputs[Any]] = _guard(TakesInputs)
+checks_inputs: _Guard[ChecksInputs[Any]] = _guard(ChecksInputs)
+refers: _Guard[Refers[Any, Any]] = _guard(Refers)
+shown_once: _Guard[ShownOnce[Any, Any, Any, Any]] = _guard(ShownOnce)
+nameless: _Guard[Nameless[Any, Any]] = _guard(Nameless)
+unnamed: _Guard[Unnamed[Any, Any]] = _guard(Unnamed)
+is_part: _Guard[PartOf[Any]] = _guard(PartOf)
+brought_in: _Guard[BroughtIn[Any]] = _guard(BroughtIn)
+tries_models: _Guard[TriesModels[Any]] = _guard(TriesModels)
+is_priced: _Guard[Priced[Any, Any]] = _guard(Priced)
+replaces: _Guard[Replaces[Any]] = _guard(Replaces)
+is_powered: _Guard[Powered[Any]] = _guard(Powered)
 
 
 def drain(resource: object, obj: object) -> timedelta | None:
     """As `Replaces` has it; None for a kind that cannot be replaced."""
     return resource.drain(obj) if replaces(resource) else None
-
-
-def is_powered(resource: object) -> TypeGuard[Powered[Any]]:
-    return _is(type(resource), Powered)
