@@ -340,7 +340,7 @@ def _managed(
             cache,
             budgets,
         ),
-        connections=ConnectionWriter(kube),
+        connections=ConnectionWriter(kube, lambda: bool(script.ask(asked.Leads()))),
         retry_policy=policy,
         installation=engine.installation,
         unreachable_after=3,

@@ -167,9 +167,8 @@ class ManagedFlow(Generic[SpecT, StatusT, ObsT]):
         if reached is None:
             memory.connection_lost = not intact
             return False
-        problem = await self.connections.write(facts.key, uid, connection, reached, memory, self.actor.leading)
-        memory.unconnected = problem or ""
-        return problem is None and bool(reached.endpoint_url)
+        memory.unconnected = await self.connections.write(facts.key, uid, connection, reached, memory)
+        return not memory.unconnected and bool(reached.endpoint_url)
 
     def tell(
         self,
