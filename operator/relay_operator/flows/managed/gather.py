@@ -213,7 +213,7 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
         sent = self._sent(subject, step.change)
         creates = (missing or step.beside) and gate is Gate.OPEN and given.linked.unmet is None
         ahead = ahead_of(step, obj, sight.seen, gate, creates=creates, sent=bool(sent))
-        funded = await self.funding.look(turn.key, obj, account, known, sight.observed, given.inputs.model_id, ahead)
+        funded = await self.funding.look(subject, known, sight.observed, given.inputs.model_id, ahead)
         aside = await self.former_looker.look(subject, sight, step.difference)
         used = self._used(turn.key, demand)
         view = View(
@@ -280,7 +280,7 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
         read: ReadInputs | MissingInput | None = None
         if lives and (wanted or (refs.any and sight.observed is not None)):
             read = await self.inputs.read(obj.metadata.namespace, refs, obj.metadata.uid, memory, keys)
-        models = await self.funding.models(obj, subject.account) if lives else ()
+        models = await self.funding.models(subject) if lives else ()
         full = memory.full[1] if memory.full[0] == obj.metadata.generation else 0
         # If keys are missing, it is unknown whether they have changed.
         digest = read.digest if isinstance(read, ReadInputs) and len(keys) == len(refs.registered) else ""
