@@ -55,8 +55,7 @@ class Looker(Searcher[SpecT, StatusT, ObsT]):
                 return Sight(Seen.NOTHING, note=f"another object has the resource {obj.status.id} now")
             if predicates.demand(obj) is Demand.DELETE_ORPHANING:
                 return Sight(Seen.PENDING)
-            others = self.cache.others(key, obj.status.id)
-            if others:
+            if others := self.cache.others(key, obj.status.id):
                 return Sight(Seen.FOREIGN, note=shared(obj.status.id, key, others))
             return await self._look_by_id(subject, _closeness(subject))
         refused = ""
@@ -90,9 +89,8 @@ class Looker(Searcher[SpecT, StatusT, ObsT]):
         if observed is None:
             return Sight(Seen.NOTHING)
         cloud_id, _ = self.resource.identity(observed)
-        holders = self.cache.others(key, cloud_id)
-        if holders:
-            return Sight(Seen.TAKEN, note=belongs(cloud_id, holders))
+        if held := belongs(cloud_id, self.cache.others(key, cloud_id)):
+            return Sight(Seen.TAKEN, note=held)
         barred, command = self._never_adopts(account), annotate(key, f"{meta.ADOPT_ID}={cloud_id}")
         way_out = f"it is not taken over, since {barred}" if barred else f"to take it over, {command}"
         return Sight(Seen.TAKEN, note=f"it exists already, {self.resource.detail(observed)}: {way_out}")
@@ -142,22 +140,20 @@ class Looker(Searcher[SpecT, StatusT, ObsT]):
         if (name or not subject.account.admits) and recorded and name != recorded:
             shown = f"is the cloud's {name!r}, not" if name else "has no name in the cloud that shows it to be"
             return f"the resource {cloud_id} {shown} {recorded!r}"
-        givers = frozenset() if recorded or not name else self.givers(subject.obj, observed)
-        return belongs(cloud_id, givers) if givers else ""
+        return "" if recorded or not name else belongs(cloud_id, self.givers(subject.obj, observed))
 
     async def _look_at_restored(self, subject: Subject[SpecT, StatusT]) -> Sight[ObsT]:
         """Take over what an earlier object of this name recorded, if that is allowed and no other object has it."""
         cloud_id = subject.obj.status.id or ""
         if not subject.account.adoption_allowed:
             return Sight(Seen.WITHHELD, note=f"the resource {cloud_id} {FORMER} {WITHHELD}")
-        holders = self.cache.others(subject.key, cloud_id)
-        if holders:
-            return Sight(Seen.WITHHELD, note=belongs(cloud_id, holders))
+        if held := belongs(cloud_id, self.cache.others(subject.key, cloud_id)):
+            return Sight(Seen.WITHHELD, note=held)
         sight = await self._look_by_id(subject, Look.EXACT)
         if sight.observed is None or sight.seen is Seen.GONE:
             return sight
-        others = self.others(subject, sight.observed)
-        return Sight(Seen.WITHHELD, note=belongs(cloud_id, others)) if others else replace(sight, seen=Seen.FOUND)
+        held = belongs(cloud_id, self.others(subject, sight.observed))
+        return Sight(Seen.WITHHELD, note=held) if held else replace(sight, seen=Seen.FOUND)
 
     def _missing(self, subject: Subject[SpecT, StatusT]) -> Sight[ObsT]:
         """The result of a 404, which is believed only when repeated, and never right after the create.
@@ -190,37 +186,40 @@ class Looker(Searcher[SpecT, StatusT, ObsT]):
         """
         key, obj, account = subject.key, subject.obj, subject.account
         refused = Seen.UNKNOWABLE if intent is not None else Seen.ADOPTEE_REFUSED
-        barred = self._never_adopts(account)
+        unfit = "" if RESOURCE_ID.fullmatch(cloud_id) else _NO_ID
+        barred = self._never_adopts(account) or unfit or belongs(cloud_id, self.cache.others(key, cloud_id))
         if barred:
             return Sight(refused, note=barred)
-        if not RESOURCE_ID.fullmatch(cloud_id):
-            return Sight(refused, note=_NO_ID)
-        holders = self.cache.others(key, cloud_id)
-        if holders:
-            return Sight(refused, note=belongs(cloud_id, holders))
         try:
             address = asked(obj.status, cloud_id)
             observed = await self.resource.observe(account.cloud, address, obj.status, Look.EXACT)
         except NotFound:
             return Sight(refused, note=f"the cloud does not find {cloud_id}")
-        givers = self.givers(obj, observed)
-        if givers:
-            return Sight(refused, note=belongs(cloud_id, givers))
-        if self.resource.progress(observed) is Progress.GONE and not predicates.end_asked(self.resource, obj):
-            return Sight(refused, note=f"the resource {cloud_id} is terminated")
-        by_name = not nameless(self.resource)
-        if intent is not None and by_name and not self._answers(obj, intent, observed):
-            _, name = self.resource.identity(observed)
-            return Sight(
-                refused, note=f"the resource {cloud_id} is named {name!r} in the cloud, so the create did not make it"
-            )
-        differs = self._differs(obj, observed) if intent is None or not by_name else ""
-        if differs:
-            return Sight(refused, note=differs)
-        holders = self.cache.claim(cloud_id, key, subject.endpoint)
-        if holders:
-            return Sight(refused, note=belongs(cloud_id, holders))
+        barred = (
+            belongs(cloud_id, self.givers(obj, observed))
+            or self._unlike(obj, cloud_id, intent, observed)
+            or belongs(cloud_id, self.cache.claim(cloud_id, key, subject.endpoint))
+        )
+        if barred:
+            return Sight(refused, note=barred)
         return Sight(Seen.FOUND if intent is not None else Seen.ADOPTEE, observed)
+
+    def _unlike(
+        self,
+        obj: Resource[SpecT, StatusT],
+        cloud_id: str,
+        intent: CreateIntent | MalformedIntent | None,
+        observed: ObsT,
+    ) -> str:
+        """Why this is gone, or not what the spec or the open intent asks for; empty if it may be that."""
+        if self.resource.progress(observed) is Progress.GONE and not predicates.end_asked(self.resource, obj):
+            return f"the resource {cloud_id} is terminated"
+        if intent is None or nameless(self.resource):
+            return self._differs(obj, observed)
+        if self._answers(obj, intent, observed):
+            return ""
+        _, name = self.resource.identity(observed)
+        return f"the resource {cloud_id} is named {name!r} in the cloud, so the create did not make it"
 
     def _differs(self, obj: Resource[SpecT, StatusT], observed: ObsT) -> str:
         """Why this is not known to be what the spec asks for; empty if it equals that."""

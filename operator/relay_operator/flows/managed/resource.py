@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from enum import StrEnum
-from typing import Generic, Protocol, TypeAlias, TypeVar
+from typing import Final, Generic, Protocol, TypeAlias, TypeVar
 
 from pydantic import JsonValue
 
@@ -112,6 +112,9 @@ class Inputs:
     """Cloud ids of the objects that the spec refers to, as far as they can be used."""
     model_id: str = ""
     """The entry of `gpu.modelIds` that this attempt requests; empty if the spec names none."""
+
+
+NO_INPUTS: Final = Inputs()
 
 
 @dataclass(frozen=True, slots=True)

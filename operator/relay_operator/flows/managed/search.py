@@ -208,4 +208,5 @@ def another_url(subject: Subject[SpecT, StatusT]) -> str:
 
 
 def belongs(cloud_id: str, holders: frozenset[ObjectKey]) -> str:
-    return f"the resource {cloud_id} belongs to {first(holders)}"
+    """To whom it belongs; empty if there is nobody."""
+    return f"the resource {cloud_id} belongs to {first(holders)}" if holders else ""
