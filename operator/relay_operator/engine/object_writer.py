@@ -22,7 +22,6 @@ class Objects(Protocol):
 
     async def get(self, kind: ResourceType, namespace: str | None, name: str) -> JsonObject:
         """The object as it is now. Raises NotFound."""
-        ...
 
     async def patch(
         self,
@@ -34,11 +33,9 @@ class Objects(Protocol):
         subresource: str | None = None,
     ) -> JsonObject:
         """Apply a merge patch; returns the object after it. Raises NotFound, Conflict."""
-        ...
 
     async def delete(self, kind: ResourceType, namespace: str | None, name: str, *, uid: str, version: str) -> None:
         """Delete the object with this UID and version; absence is success. Raises Conflict."""
-        ...
 
 
 class WriteRefused(Refused):

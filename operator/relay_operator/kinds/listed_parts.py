@@ -45,22 +45,18 @@ class ListedParts(ExternalResource[SpecT, StatusT, PartT], Generic[SpecT, Status
     @abstractmethod
     async def rows(self, cloud: Cloud, whole_id: str) -> Iterable[PartT]:
         """All parts of one whole. Raises CloudError, also if it could read only some of them."""
-        ...
 
     @abstractmethod
     async def is_gone(self, cloud: Cloud, whole_id: str) -> bool:
         """Whether the whole has ended, read from elsewhere than this list. Raises CloudError."""
-        ...
 
     @abstractmethod
     async def end(self, cloud: Cloud, whole_id: str, part_id: str) -> None:
         """Send the delete. Raises CloudError."""
-        ...
 
     @abstractmethod
     def part_of(self, obj: Resource[SpecT, StatusT]) -> ObjectKey:
         """The object whose cloud resource is the whole."""
-        ...
 
     async def fresh(self, cloud: Cloud, whole_id: str) -> Mapping[str, PartT]:
         """The parts by id, from a list whose read began after this call. Raises NotServed."""
