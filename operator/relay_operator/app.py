@@ -18,7 +18,8 @@ from dataclasses import dataclass, field
 from importlib.metadata import version
 
 from relay_client import CloudError
-from relay_kube.kube import NAMESPACES, ApiAccess, Kube, KubeError
+from relay_kube.errors import KubeError
+from relay_kube.kube import NAMESPACES, ApiAccess, Kube
 from relay_operator.assembly import assembled, used_with_accounts
 from relay_operator.catalog.catalog import Catalog
 from relay_operator.collector import Collector

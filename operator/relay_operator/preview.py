@@ -14,7 +14,8 @@ import aiohttp
 from prometheus_client import CollectorRegistry
 from pydantic import JsonValue, ValidationError
 
-from relay_kube.kube import NAMESPACES, ApiAccess, JsonObject, Kube, KubeError, Refused, ResourceType
+from relay_kube.errors import KubeError, Refused
+from relay_kube.kube import NAMESPACES, ApiAccess, JsonObject, Kube, ResourceType
 from relay_operator.accounts.account_object import parse_account
 from relay_operator.api.cloudaccount import AnyAccount, ClusterCloudAccount, readiness, secret_namespace, urls_passed
 from relay_operator.api.meta import PLAN_ONLY, ObjectKey

@@ -10,7 +10,8 @@ from relay_client import CallPolicy, Cloud, CloudError, ConnectionPool, RateLimi
 from relay_client.errors import clause
 from relay_client.list_room import ListRoom
 from relay_client.operations import WHOAMI
-from relay_kube.kube import Kube, Refused
+from relay_kube.errors import Refused
+from relay_kube.kube import Kube
 from relay_operator.accounts.account_object import (
     depends,
     granted_scopes,

@@ -9,7 +9,8 @@ from typing import Generic, assert_never
 
 from pydantic import ValidationError
 
-from relay_kube.kube import Conflict, JsonObject, KubeError, NotFound, Unavailable
+from relay_kube.errors import Conflict, KubeError, NotFound, Unavailable
+from relay_kube.kube import JsonObject
 from relay_operator.api.conditions import ConditionType, Reason
 from relay_operator.api.meta import FINALIZER, ObjectKey, ObjectMeta
 from relay_operator.api.references import AccountKind

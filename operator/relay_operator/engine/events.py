@@ -11,7 +11,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from relay_kube.kube import EVENTS, JsonObject, Kube, KubeError
+from relay_kube.errors import KubeError
+from relay_kube.kube import EVENTS, JsonObject, Kube
 from relay_operator.api.conditions import Condition, ConditionType, Reason
 from relay_operator.api.meta import API_VERSION, ObjectKey
 from relay_operator.engine import conditions

@@ -13,7 +13,8 @@ from typing import Any
 
 from pydantic import JsonValue, ValidationError
 
-from relay_kube.kube import JsonObject, Kube, KubeError, Refused
+from relay_kube.errors import KubeError, Refused
+from relay_kube.kube import JsonObject, Kube
 from relay_operator.api.meta import ANNOTATION_PREFIX, ObjectKey
 from relay_operator.engine.config_maps import ConfigMaps
 from relay_operator.engine.leftover import NAMED, Fate, Leftover, Reach, config_map_name

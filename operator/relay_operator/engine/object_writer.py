@@ -9,7 +9,8 @@ import orjson
 from pydantic import JsonValue
 
 from relay_client.errors import clause
-from relay_kube.kube import JsonObject, NotFound, Refused, ResourceType
+from relay_kube.errors import NotFound, Refused
+from relay_kube.kube import JsonObject, ResourceType
 from relay_operator.api.meta import ObjectKey
 from relay_operator.engine.entry import uid_of, version_of
 from relay_operator.engine.manifests import part

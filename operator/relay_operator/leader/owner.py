@@ -2,7 +2,8 @@
 
 import logging
 
-from relay_kube.kube import JsonObject, KubeError, ResourceType
+from relay_kube.errors import KubeError
+from relay_kube.kube import JsonObject, ResourceType
 from relay_operator.engine.manifests import part
 from relay_operator.leader.election import LEASES, LeaseApi
 

@@ -16,7 +16,8 @@ from relay_client.operations import (
     REGENERATE_WEBHOOK_SECRET,
     TOGGLE_WEBHOOK,
 )
-from relay_kube.kube import SECRETS, AlreadyExists, JsonObject, Kube, NotFound
+from relay_kube.errors import AlreadyExists, NotFound
+from relay_kube.kube import SECRETS, JsonObject, Kube
 from relay_operator.api.meta import API_VERSION, ObjectKey
 from relay_operator.engine.manifests import as_secret, owners, part, texts, unquoted
 from relay_wire.base import LONGEST_SECRET

@@ -7,7 +7,8 @@ from datetime import datetime
 
 from relay_client import Cloud, CloudError, Forbidden, Unauthorized
 from relay_client.operations import GET_BALANCE
-from relay_kube.kube import JsonObject, KubeError, Refused
+from relay_kube.errors import KubeError, Refused
+from relay_kube.kube import JsonObject
 from relay_operator.accounts import key_secret
 from relay_operator.accounts.accounts import Accounts
 from relay_operator.api import meta

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 from itertools import islice
 
-from relay_kube.kube import Refused, ResourceType
+from relay_kube.errors import Refused
+from relay_kube.kube import ResourceType
 from relay_operator.accounts import key_secret
 from relay_operator.accounts.account_object import depends
 from relay_operator.api import meta

@@ -26,7 +26,8 @@ from relay_client.operations import (
     PUT_AUTO_RECHARGE,
     UPDATE_ORGANIZATION,
 )
-from relay_kube.kube import Kube, Refused
+from relay_kube.errors import Refused
+from relay_kube.kube import Kube
 from relay_operator.accounts.accounts import Accounts
 from relay_operator.api.cloudaccount import AnyAccount, WebhookSpec, WebhookStatus, secret_namespace
 from relay_operator.engine.fit_schema import fit_schema

@@ -9,7 +9,7 @@ from typing import Final, TypeAlias
 
 from pydantic import JsonValue
 
-from relay_kube import kube
+from relay_kube import errors as kube
 from relay_kube.kube import CONFIG_MAPS, JsonObject, Kube
 from relay_operator.api import meta
 from relay_operator.api.conditions import Reason

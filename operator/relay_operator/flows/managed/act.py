@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar, assert_never
 
 from relay_client import CapacityExhausted, Cloud, CloudError, Conflict, NotFound, Outcome, Unreadable
-from relay_kube import kube
+from relay_kube import errors as kube
 from relay_operator.api.meta import MOST_ATTEMPTS, CreateIntent, Identity, ObjectKey, ObjectMeta, Reservation
 from relay_operator.api.workload import SpecT, StatusT
 from relay_operator.budgets.budgets import Budgets

@@ -10,16 +10,8 @@ from urllib.parse import urlsplit
 from pydantic import JsonValue
 
 from relay_client.errors import clause
-from relay_kube.kube import (
-    CONFIG_MAPS,
-    SECRETS,
-    JsonObject,
-    Kube,
-    NotFound,
-    NotLeading,
-    Refused,
-    ResourceType,
-)
+from relay_kube.errors import NotFound, NotLeading, Refused
+from relay_kube.kube import CONFIG_MAPS, SECRETS, JsonObject, Kube, ResourceType
 from relay_operator.api.connection import Connection, ConnectionTarget
 from relay_operator.api.meta import ObjectKey
 from relay_operator.engine.manifests import WORDS, as_secret, is_owned_by, owner, part, unquoted

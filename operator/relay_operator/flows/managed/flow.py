@@ -5,7 +5,8 @@ from datetime import datetime, timedelta
 from typing import Generic
 
 from relay_client import BadRequest
-from relay_kube.kube import NotLeading, Refused, ResourceType
+from relay_kube.errors import NotLeading, Refused
+from relay_kube.kube import ResourceType
 from relay_operator.api.conditions import ConditionType, Reason
 from relay_operator.api.meta import CreateIntent, ObjectKey, Resource
 from relay_operator.api.parts import DeletionPolicy

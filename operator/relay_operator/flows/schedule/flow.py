@@ -5,7 +5,8 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Final, assert_never
 
-from relay_kube.kube import AlreadyExists, Kube, NotLeading, Refused, ResourceType
+from relay_kube.errors import AlreadyExists, NotLeading, Refused
+from relay_kube.kube import Kube, ResourceType
 from relay_operator.api.conditions import Reason
 from relay_operator.api.inferencebatchschedule import (
     DEFINITION,

@@ -6,7 +6,8 @@ from dataclasses import replace
 import pytest
 from pydantic import JsonValue
 
-from relay_kube.kube import CONFIG_MAPS, SECRETS, Conflict, KubeError, NotLeading
+from relay_kube.errors import Conflict, KubeError, NotLeading
+from relay_kube.kube import CONFIG_MAPS, SECRETS
 from relay_operator.api.connection import Connection, ConnectionTarget
 from relay_operator.api.meta import ObjectKey
 from relay_operator.flows.managed.connection import MOST_CHARACTERS, Reached, filled
