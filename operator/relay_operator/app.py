@@ -245,8 +245,7 @@ class App:
 
     async def _finish(self) -> None:
         """Finish what must end before the Lease is released: writes of ids, and transfers."""
-        recording = self.parts.engine.recording
-        if recording:
+        if recording := self.parts.engine.recording:
             await asyncio.wait(recording, timeout=_ENDING_SECONDS)
         await self.parts.transfers.close()
 

@@ -66,8 +66,7 @@ class _Resolver:
         values = _map_values(node)
         if values is not None:
             found["additionalProperties"] = self.structural(values)
-        rules = [*_list(node.get(VALIDATIONS, [])), *_key_rules(node)]
-        if rules:
+        if rules := [*_list(node.get(VALIDATIONS, [])), *_key_rules(node)]:
             found[VALIDATIONS] = rules
         return found
 

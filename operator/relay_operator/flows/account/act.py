@@ -296,8 +296,7 @@ class Actor:
                 logger.warning("the webhook subscription cannot be removed: %s", error)
                 if not facts.view.overdue:
                     return Nothing()
-        held = metadata.annotations.get(meta.API_KEY_SECRET)
-        if held:
+        if held := metadata.annotations.get(meta.API_KEY_SECRET):
             try:
                 await key_secret.release(self.engine.kube, metadata.namespace, held, metadata.uid)
             except Refused as refused:

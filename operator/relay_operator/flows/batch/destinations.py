@@ -16,7 +16,7 @@ from relay_operator.api.conditions import Reason
 from relay_operator.api.inferencebatch import InferenceBatch, OutputStatus
 from relay_operator.api.inferencebatch_spec import OnExisting
 from relay_operator.api.meta import CreateIntent
-from relay_operator.engine.manifests import owner, owners, part
+from relay_operator.engine.manifests import is_owned_by, owner, owners, part
 from relay_operator.flows.batch.marks import LONGEST, is_later, mark_of, published_by
 from relay_operator.flows.batch.result import Published, StoppedError, WorkRefused, WorkTroubled
 from relay_operator.flows.batch.room import CONFIG_MAP_LIMIT, SHORTEST_RESULT
@@ -204,7 +204,7 @@ class Destinations:
             return
         with suppress(kube.NotFound, kube.Refused):
             raw = await self.kube.get(CONFIG_MAPS, namespace, ref.name)
-            if _maker(raw) == token and any(each.get("uid") == obj.metadata.uid for each in owners(raw)):
+            if _maker(raw) == token and is_owned_by(raw, obj.metadata.uid):
                 await self.kube.delete(CONFIG_MAPS, namespace, ref.name, uid=str(part(raw, "metadata").get("uid")))
 
     async def _release_objects(self, obj: InferenceBatch, token: str) -> None:

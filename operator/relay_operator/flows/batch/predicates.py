@@ -224,8 +224,7 @@ def refreshed(status: InferenceBatchStatus, seen: Iterable[tuple[PartStatus, Bat
     changed: dict[str, object] = {"request_counts": counts, "usage": usage, "cost": dollars(usage.cost_nano_usd)}
     changed["progress_percent"] = progress(after, counts)
     changed["input_file_id"] = parts[0].input_file_id
-    problems = [problem for batch in news.values() for problem in _problems(batch)]
-    if problems:
+    if problems := [problem for batch in news.values() for problem in _problems(batch)]:
         changed |= {"problems": problems[:SHOWN_PROBLEMS], "status_reason": problems[0].message}
     if latest is not None:
         changed |= {"id": latest.batch_id, "batch_id": latest.batch_id, "state": latest.state}

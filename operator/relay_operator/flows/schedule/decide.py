@@ -209,8 +209,7 @@ def _beyond_limits(view: View) -> Iterator[Remove]:
 def _started(view: View, now: datetime) -> Iterator[AdoptBatch]:
     """Record the latest batch that the status does not cover: it may be gone before the next time comes."""
     untold = [_minute(child, view) for child in view.children if not _is_told(child, view)]
-    passed = [minute for minute in untold if minute <= now.timestamp() // 60]
-    if passed:
+    if passed := [minute for minute in untold if minute <= now.timestamp() // 60]:
         yield AdoptBatch(datetime.fromtimestamp(max(passed) * 60, UTC))
 
 
