@@ -29,18 +29,16 @@ from relay_operator.engine.flow import Turn
 from relay_operator.engine.identity import Installation, gave
 from relay_operator.engine.rules import Account
 from relay_operator.flows.managed import links, predicates, recovery, schedule
-from relay_operator.flows.managed.abilities import checks_inputs, is_part, nameless, refers, shown_once, takes_inputs
+from relay_operator.flows.managed.abilities import nameless, shown_once
 from relay_operator.flows.managed.facts import Facts
 from relay_operator.flows.managed.former import STUCK, former, is_full
 from relay_operator.flows.managed.former_look import FormerLooker
 from relay_operator.flows.managed.funding import Funding
-from relay_operator.flows.managed.inputs import InputReader, MissingInput, ReadInputs
-from relay_operator.flows.managed.links import Links
+from relay_operator.flows.managed.given import GivenLooker
+from relay_operator.flows.managed.inputs import InputReader
 from relay_operator.flows.managed.look import Looker
 from relay_operator.flows.managed.memory import ManagedMemory
-from relay_operator.flows.managed.part_of import part_of
-from relay_operator.flows.managed.registered_keys import registered_keys
-from relay_operator.flows.managed.resource import Change, ExternalResource, InputRefs, Inputs, ObsT
+from relay_operator.flows.managed.resource import Change, ExternalResource, ObsT
 from relay_operator.flows.managed.search import Sight
 from relay_operator.flows.managed.shown_once import NOT_KEPT, Kept, Life, ValueKeeper, value_of
 from relay_operator.flows.managed.step import ahead_of, step_of
@@ -62,18 +60,6 @@ _LOOKS = 3
 """Looks in a row without an answer for which an object keeps its place in the budgets' lines."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Given:
-    """What the spec refers to, as far as it was read."""
-
-    read: ReadInputs | MissingInput | None
-    linked: Links
-    inputs: Inputs
-    models: tuple[str, ...]
-    full: int
-    digest: str
-
-
 @dataclass(slots=True)
 class Gatherer(Generic[SpecT, StatusT, ObsT]):
     """Gathers the facts of one kind's objects."""
@@ -93,10 +79,12 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
     """Whether the kind is disabled: its objects can only be ended."""
     looker: Looker[SpecT, StatusT, ObsT] = field(init=False)
     former_looker: FormerLooker[SpecT, StatusT, ObsT] = field(init=False)
+    given: GivenLooker[SpecT, StatusT, ObsT] = field(init=False)
 
     def __post_init__(self) -> None:
         self.looker = Looker(self.resource, self.cache, self.clock, self.delays, self.installation)
         self.former_looker = FormerLooker(self.looker, self.accounts, self.longest_wait)
+        self.given = GivenLooker(self.resource, self.cache, self.inputs, self.funding)
 
     async def gather(
         self, turn: Turn, obj: Resource[SpecT, StatusT], memory: ManagedMemory
@@ -201,14 +189,14 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
         missing = sight.seen is Seen.NOTHING or resend
         gate, note, decided_in = self._gated(subject, sight, missing=missing)
         wanted = missing and gate is Gate.OPEN
-        given = await self._given(subject, sight, wanted=wanted)
+        given = await self.given.look(subject, sight, wanted=wanted)
         value, kept = await self._value(subject, sight, wanted=wanted)
         step = step_of(self.resource, subject, sight, known, given.digest, given.linked.ids)
         if step.ends_first and gate in {Gate.OPEN, Gate.LATER} and (unfit := self._unfit(account)):
             gate, note, decided_in = Gate.ACCOUNT_UNFIT, *unfit
         creates_next = missing or step.beside or step.difference is Difference.SUPERSEDED
         if (gate is Gate.OPEN and creates_next) or (gate in {Gate.OPEN, Gate.LATER} and step.ends_first):
-            unusable = _unusable(self.resource, obj, given)
+            unusable = given.unusable(self.resource, obj)
             gate, note = (Gate.ENV_MISSING, unusable) if unusable else (gate, note)
         sent = self._sent(subject, step.change)
         creates = (missing or step.beside) and gate is Gate.OPEN and given.linked.unmet is None
@@ -269,22 +257,6 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
             funded=funded,
             outdated=turn.outdated,
         )
-
-    async def _given(self, subject: Subject[SpecT, StatusT], sight: Sight[ObsT], *, wanted: bool) -> _Given:
-        """What the spec refers to; Secrets and ConfigMaps are read if a create needs them, or may have changed."""
-        obj, memory = subject.obj, subject.memory
-        lives = predicates.demand(obj) is Demand.EXIST  # else the spec may be illegible
-        refs = self.resource.input_refs(obj) if lives and takes_inputs(self.resource) else InputRefs()
-        linked = self._links(subject.key, obj)
-        keys = registered_keys(self.cache, refs.registered, linked.ids)
-        read: ReadInputs | MissingInput | None = None
-        if lives and (wanted or (refs.any and sight.observed is not None)):
-            read = await self.inputs.read(obj.metadata.namespace, refs, obj.metadata.uid, memory, keys)
-        models = await self.funding.models(subject) if lives else ()
-        full = memory.full[1] if memory.full[0] == obj.metadata.generation else 0
-        # If keys are missing, it is unknown whether they have changed.
-        digest = read.digest if isinstance(read, ReadInputs) and len(keys) == len(refs.registered) else ""
-        return _Given(read, linked, _inputs(read, linked, predicates.model_id(models, full)), models, full, digest)
 
     def _funded_since(self, subject: Subject[SpecT, StatusT]) -> bool:
         """Whether the account was seen to have funds after the resource was seen to be stopped."""
@@ -356,17 +328,6 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
         funded = is_unfunded(obj.status.conditions) and not self.accounts.lacks_funds(account, subject.key)
         return Gate.OPEN if funded or not same else predicates.gate(obj, subject.turn.now, longest)
 
-    def _links(self, key: ObjectKey, obj: Resource[SpecT, StatusT]) -> Links:
-        lives = predicates.demand(obj) is Demand.EXIST
-        wanted = self.resource.references(obj) if lives and refers(self.resource) else ()
-        if not wanted:
-            return Links()
-        given = frozenset((each.kind, each.name) for each in obj.status.references or ())
-        found = links.links(self.cache, key, wanted, given)
-        if is_part(self.resource) and found.ids and part_of(obj.status) not in found.ids.values():
-            return replace(found, unmet=Reason.REFERENCE_NOT_READY, message="what it is made of has changed just now")
-        return found
-
     def _unended(self, subject: Subject[SpecT, StatusT], sight: Sight[ObsT]) -> bool:
         """Whether the cloud does not show the resource, and this process has not told it to end it.
 
@@ -404,17 +365,3 @@ def _cannot_ask(facts: Facts[SpecT, StatusT, ObsT]) -> bool:
     if isinstance(facts.account, AccountReady):
         return facts.error is not None and facts.unanswered <= _LOOKS
     return facts.account.reason in _PASSING
-
-
-def _inputs(read: ReadInputs | MissingInput | None, linked: Links, model_id: str) -> Inputs:
-    if not isinstance(read, ReadInputs):
-        return Inputs(ids=linked.ids, model_id=model_id)
-    return Inputs(read.env, read.ssh_keys, read.texts, linked.ids, model_id)
-
-
-def _unusable(
-    resource: ExternalResource[SpecT, StatusT, ObsT], obj: Resource[SpecT, StatusT], given: _Given
-) -> str | None:
-    if isinstance(given.read, MissingInput):
-        return given.read.message
-    return resource.unusable(obj, given.inputs) if checks_inputs(resource) else None
