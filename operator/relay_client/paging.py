@@ -140,8 +140,7 @@ async def gathered(
 
 def weigh(items: Iterable[object]) -> None:
     """Count what is kept of an answer that is not read as a list."""
-    weight = WEIGHT.get()
-    if weight is not None:
+    if (weight := WEIGHT.get()) is not None:
         weight.size += sum(map(memory_of, items))
 
 

@@ -190,8 +190,7 @@ class Controller(Generic[ObjT, FactsT, ActionT, ResultT, MemoryT]):
             return told if obj is read else replace(told, before=read.status)
 
         told = telling(result)
-        paid = flow.paid(facts, result)
-        if paid is not None:
+        if (paid := flow.paid(facts, result)) is not None:
 
             def instead(refused: KubeError) -> Told:
                 why = f"status cannot be written, and what was made is ended: {refused}"

@@ -202,8 +202,7 @@ class Leftovers:
 
     async def _save(self, name: str) -> None:
         """Write or delete one ConfigMap; others may note, forget and save meanwhile. Raises KubeError."""
-        retracted = self._retracted.get(name)
-        if retracted is not None:
+        if (retracted := self._retracted.get(name)) is not None:
             was_kept = retracted.fate is Fate.KEPT
             await self._config_maps.delete(name, lambda there: was_kept or self._yields(there))
             self._retracted.pop(name, None)

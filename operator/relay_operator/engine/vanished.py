@@ -283,8 +283,7 @@ class Vanished:
         self.queue.add(key, Priority.DELETE)
 
     def _tell_account(self, key: ObjectKey) -> None:
-        account = self.cache.account_of(key)
-        if account is not None:
+        if (account := self.cache.account_of(key)) is not None:
             self.queue.add(account, Priority.CHANGE)
 
     def body(self, key: ObjectKey) -> JsonObject:

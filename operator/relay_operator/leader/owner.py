@@ -15,8 +15,7 @@ _log = logging.getLogger(__name__)
 async def own(api: LeaseApi, namespace: str, lease: str) -> None:
     """Set the owner once, as the leader. A Lease without an owner works as well, so a refusal is only logged."""
     try:
-        owner = await _service_account(api, namespace)
-        if owner is not None:
+        if (owner := await _service_account(api, namespace)) is not None:
             await api.patch(LEASES, namespace, lease, {"metadata": {"ownerReferences": [owner]}})
     except KubeError as error:
         _log.info("the Lease %s/%s stays after an uninstall: %s", namespace, lease, error)

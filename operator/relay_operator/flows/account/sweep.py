@@ -262,8 +262,7 @@ class Sweeper:
 
     async def _is_asked_for(self, ready: AccountReady, stray: Stray) -> bool:
         """Whether an object of this cloud claims the stray."""
-        given = self._by_giver(stray, searched=False)
-        if given is not None:
+        if (given := self._by_giver(stray, searched=False)) is not None:
             return given
         claims = self._claims(ready, stray, any_cloud=False, searched=False)
         for number, (key, entry) in enumerate(self.engine.cache.items(), start=1):

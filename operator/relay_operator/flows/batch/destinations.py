@@ -89,8 +89,7 @@ class Destinations:
 
     async def occupied(self, obj: InferenceBatch) -> bool:
         """Whether an output exists, whoever wrote it. Raises StoppedError, KubeError."""
-        ref = obj.spec.output.config_map_ref
-        if ref is not None:
+        if (ref := obj.spec.output.config_map_ref) is not None:
             try:
                 return _has_output(await self.kube.get(CONFIG_MAPS, obj.metadata.namespace, ref.name))
             except kube.NotFound:
@@ -108,8 +107,7 @@ class Destinations:
 
     async def _mark(self, obj: InferenceBatch) -> str | bytes:
         """The text of the mark at the output; empty if there is none, or none that can be read."""
-        ref = obj.spec.output.config_map_ref
-        if ref is not None:
+        if (ref := obj.spec.output.config_map_ref) is not None:
             try:
                 raw = await self.kube.get(CONFIG_MAPS, obj.metadata.namespace, ref.name)
             except kube.NotFound:

@@ -93,8 +93,7 @@ class Gatherer:
             return Facts(key, obj, now, account, replace(view, account=Account.of(account)), obj.status, intent)
         if is_unfunded(obj.status.conditions) and not self.accounts.lacks_funds(account, key):
             view = replace(view, waiting=False)
-        unfit = self._unfit(key, obj, account, view, intent)
-        if unfit is not None:
+        if (unfit := self._unfit(key, obj, account, view, intent)) is not None:
             return Facts(key, obj, now, unfit, replace(view, account=Account.of(unfit)), obj.status, intent)
         if intent is not None:
             here = identity_in(account, obj.metadata, key.kind, self.installation.name)

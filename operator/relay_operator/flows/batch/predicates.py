@@ -322,11 +322,9 @@ def ending(spec: InferenceBatchSpec, status: InferenceBatchStatus, now: datetime
     if refused is not None:
         message = status.status_reason or f"the cloud refuses batch {refused.batch_id}"
         return Ending(reason=Reason.BATCH_REFUSED, message=message[:1024])
-    lost = next(iter(gone(status)), None)
-    if lost is not None:
+    if (lost := next(iter(gone(status)), None)) is not None:
         return Ending(reason=Reason.RESULTS_LOST, message=f"the cloud does not find batch {lost.batch_id} any more")
-    odd = next(filter(is_contradictory, status.parts or ()), None)
-    if odd is not None:
+    if (odd := next(filter(is_contradictory, status.parts or ()), None)) is not None:
         told = f"{odd.completed + odd.failed} of {odd.records} records"
         message = f"the cloud says that batch {odd.batch_id} is {odd.state}, counts {told}, and has no more results"
         return Ending(reason=Reason.RESULTS_LOST, message=message)
