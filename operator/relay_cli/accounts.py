@@ -13,8 +13,14 @@ from relay_cli.objects import DEFAULT, CloudObject
 from relay_cli.terminal import complain
 from relay_client import Cloud, CloudError, ConnectionPool
 from relay_operator.api.api_key import NoKey, key_in
-from relay_operator.api.cloudaccount import AnyAccount, CloudAccount, ClusterCloudAccount, secret_namespace, urls_passed
-from relay_operator.api.conditions import ConditionType
+from relay_operator.api.cloudaccount import (
+    AnyAccount,
+    CloudAccount,
+    ClusterCloudAccount,
+    readiness,
+    secret_namespace,
+    urls_passed,
+)
 from relay_operator.api.meta import GROUP
 from relay_operator.api.references import AccountKind, AccountRef
 from relay_operator.proxies import Proxies, ProxyError
@@ -158,11 +164,7 @@ def organizations(accounts: Iterable[AnyAccount]) -> dict[Organization, list[Any
 
 def _endpoint(account: AnyAccount) -> str:
     """The cloud whose answers the account gets; its own URL if status may still tell of a former one."""
-    own = account.spec.base_url or ""
-    told = account.status.endpoint if not own or _is_ready(account) else None
+    own, ready = account.spec.base_url or "", readiness(account)
+    is_ready = ready is not None and ready.status == "True"
+    told = account.status.endpoint if not own or is_ready else None
     return told or own
-
-
-def _is_ready(account: AnyAccount) -> bool:
-    ready = next((one for one in account.status.conditions if one.type == ConditionType.READY), None)
-    return ready is not None and ready.status == "True" and ready.observed_generation == account.metadata.generation

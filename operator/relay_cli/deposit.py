@@ -40,8 +40,7 @@ async def deposit(
     """Charge the default card of an account's organization, after asking; one idempotency key is charged once."""
     repeated = idempotency_key is not None
     key = secrets.token_hex(16) if idempotency_key is None else idempotency_key
-    unfit = fault_of(key)
-    if unfit is not None:
+    if (unfit := fault_of(key)) is not None:
         # With another key, the card would be charged a second time.
         raise Failure(f"--idempotency-key {unfit}: give the key of the earlier deposit", Status.MISUSED)
     options = [*kubectl.options(), *([f"--base-url={base_url}"] if base_url else [])]

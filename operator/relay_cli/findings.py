@@ -194,8 +194,7 @@ def _operations(missing: Sequence[AnyOperation] | Failure | None) -> Iterator[_T
         yield "operations", Verdict.WARNING, str(missing)
         return
     for assumed, verdict in ((False, Verdict.WRONG), (True, Verdict.WARNING)):
-        rows = [f"{row.method} {row.path}" for row in missing if row.assumed is assumed]
-        if rows:
+        if rows := [f"{row.method} {row.path}" for row in missing if row.assumed is assumed]:
             yield "operations", verdict, f"the cloud does not serve {_some(rows)}"
     if not missing:
         yield "operations", Verdict.OK, "the cloud serves all operations that were checked"

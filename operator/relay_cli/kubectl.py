@@ -243,8 +243,7 @@ def _whole(first: str, following: Sequence[str]) -> str:
     if not first.endswith(":"):
         return first
     listed = (line.removeprefix("* ") for line in following if line.startswith("* "))
-    fields = [line for line in listed if not line.startswith(_OF_NO_FIELD)]
-    if fields:
+    if fields := [line for line in listed if not line.startswith(_OF_NO_FIELD)]:
         return f"{first} {'; '.join(fields)}"
     return next((cause["cause"] for cause in map(_CAUSE.match, following) if cause), first)
 

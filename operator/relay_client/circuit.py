@@ -75,8 +75,7 @@ class Outages:
 
     def given_up(self, operation: str, now: float) -> None:
         """Record that the sender did not send a request, or not to its end, so that the next one may be sent."""
-        run = self._runs.get(operation)
-        if run is not None:
+        if (run := self._runs.get(operation)) is not None:
             run.until = min(run.until, now)
 
     def reason(self, operation: str) -> str:

@@ -140,8 +140,7 @@ async def gathered(
 
 def weigh(items: Iterable[object]) -> None:
     """Count what is kept of an answer that is not read as a list."""
-    weight = WEIGHT.get()
-    if weight is not None:
+    if (weight := WEIGHT.get()) is not None:
         weight.size += sum(map(memory_of, items))
 
 
@@ -184,29 +183,23 @@ class _AfterPage(Protocol[ItemT_co]):
     def last_id(self) -> str | None: ...
 
 
-async def batches(
-    cloud: Cloud, turn: ListTurn | None = None, *, limit: int | None = None
-) -> AsyncGenerator[Batch, None]:
+def batches(cloud: Cloud, turn: ListTurn | None = None, *, limit: int | None = None) -> AsyncGenerator[Batch, None]:
     """All batches of the organization, newest first, read page by page; `limit` is the page size.
 
     Large pages wait for the `turn`, if it is given. Raises CloudError, rather than end early, if a page cannot be read
     or the list does not end.
     """
-    async for batch in _after(cloud, LIST_BATCHES, turn, limit):
-        yield batch
+    return _after(cloud, LIST_BATCHES, turn, limit)
 
 
-async def files(
-    cloud: Cloud, turn: ListTurn | None = None, *, limit: int | None = None
-) -> AsyncGenerator[FileObject, None]:
+def files(cloud: Cloud, turn: ListTurn | None = None, *, limit: int | None = None) -> AsyncGenerator[FileObject, None]:
     """All files of the organization, read as in `batches`."""
-    async for file in _after(cloud, LIST_FILES, turn, limit):
-        yield file
+    return _after(cloud, LIST_FILES, turn, limit)
 
 
 async def _after(
     cloud: Cloud, operation: Operation[None, _AfterPage[ItemT_co]], turn: ListTurn | None, limit: int | None
-) -> AsyncIterator[ItemT_co]:
+) -> AsyncGenerator[ItemT_co, None]:
     seen: set[str] = set()
     query: dict[str, str | int] = {} if limit is None else {"limit": limit}
     for _ in range(MAX_PAGES):

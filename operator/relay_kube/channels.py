@@ -12,7 +12,8 @@ from typing import Final
 
 import aiohttp
 
-from relay_kube.kube import Kube, Unavailable
+from relay_kube.errors import Unavailable
+from relay_kube.kube import Kube
 
 PING_SECONDS: Final = 30.0
 _OVER: Final = frozenset(

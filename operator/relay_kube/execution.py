@@ -9,7 +9,8 @@ from typing import Final
 from urllib.parse import urlencode
 
 from relay_kube.channels import Channels, opened
-from relay_kube.kube import PODS, Kube, Unavailable
+from relay_kube.errors import Unavailable
+from relay_kube.kube import PODS, Kube
 
 PROTOCOL: Final = "v5.channel.k8s.io"
 _STDIN, _STDOUT, _STDERR, _ERROR, _RESIZE, _CLOSE = 0, 1, 2, 3, 4, 255

@@ -8,7 +8,8 @@ from contextlib import asynccontextmanager
 from typing import Final
 
 from relay_kube.channels import Channels, opened
-from relay_kube.kube import PODS, Kube, Unavailable
+from relay_kube.errors import Unavailable
+from relay_kube.kube import PODS, Kube
 
 PROTOCOL: Final = "v4.channel.k8s.io"
 _DATA, _ERROR = 0, 1

@@ -14,6 +14,7 @@ import orjson
 from pydantic import JsonValue
 from yarl import URL
 
+from relay_kube.errors import KubeError, NotFound, Unavailable, error_of, reason_of, told
 from relay_kube.nesting import decoded
 
 JsonObject: TypeAlias = dict[str, JsonValue]
@@ -43,44 +44,8 @@ def _quoted(part: str) -> str:
     return quote(part, safe="")
 
 
-class KubeError(Exception):
-    """The API server refused a request, or could not be reached. `status` is 0 if there was no answer."""
-
-    def __init__(self, status: int, reason: str, message: str) -> None:
-        super().__init__(f"{reason}: {message}" if message else reason)
-        self.status = status
-        self.reason = reason
-
-
-class NotFound(KubeError):
-    """404 from the API server itself: the object does not exist."""
-
-
-class Conflict(KubeError):
-    """409: another client wrote first, or a precondition (resourceVersion, uid) does not hold."""
-
-
-class AlreadyExists(Conflict):
-    """409 on a create: the name is taken."""
-
-
-class Refused(KubeError):
-    """Any other 4xx, such as 400, 403 or 422: the same request will be refused again."""
-
-
-class Unavailable(KubeError):
-    """No answer, 429, 5xx, or an answer not from the API server: the request may or may not have been processed."""
-
-
 class _LargePageError(Exception):
     """The page has more than `LARGEST_PAGE` bytes."""
-
-
-class NotLeading(Unavailable):
-    """Another replica may lead, so nothing is sent to the API server any more."""
-
-    def __init__(self) -> None:
-        super().__init__(0, "NotLeading", "another replica may lead: nothing is sent")
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,7 +172,7 @@ class Kube:
                 if event["type"] == "ERROR":
                     status = event["object"]
                     code = status.get("code") if isinstance(status, dict) else None
-                    raise _error("GET", code if isinstance(code, int) else 500, *_reason(status))
+                    raise error_of("GET", code if isinstance(code, int) else 500, *reason_of(status))
                 yield event
 
     async def log(
@@ -236,7 +201,7 @@ class Kube:
                 proxy=self._api.proxy,
             ) as answer:
                 if answer.status not in {200, 204}:  # 204: a log of a Pod that is not on a node yet
-                    raise _error("GET", answer.status, *_told(await answer.read()))
+                    raise error_of("GET", answer.status, *told(await answer.read()))
                 yield answer.content
         except (aiohttp.ClientError, OSError, TimeoutError, ValueError) as error:
             raise Unavailable(0, "Unreachable", f"{what}: {error!r}") from error
@@ -257,7 +222,7 @@ class Kube:
         except aiohttp.WSServerHandshakeError as error:
             # aiohttp does not return the API server's own Status.
             message = f"{what}: the API server answered {error.status}"
-            raise _error("GET", error.status, _OF_SOCKETS.get(error.status, "Refused"), message) from error
+            raise error_of("GET", error.status, _OF_SOCKETS.get(error.status, "Refused"), message) from error
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
             raise Unavailable(0, "Unreachable", f"{what}: {error!r}") from error
         try:
@@ -344,7 +309,7 @@ class Kube:
             if 200 <= status < 300:
                 return _object(method, path, raw, objects)
             if status != 429 or attempt == THROTTLED_ATTEMPTS:
-                raise _error(method, status, *_told(raw))
+                raise error_of(method, status, *told(raw))
             await self._sleep(min(retry_after, 5.0) * attempt)
             attempt += 1
 
@@ -406,35 +371,3 @@ def _object(method: str, path: str, raw: bytes, objects: int) -> JsonObject:
 
 def _seconds(header: str | None) -> float:
     return float(header) if header is not None and header.isdigit() else 1.0
-
-
-def _error(method: str, status: int, reason: str, message: str) -> KubeError:
-    match status:
-        case 404 if reason == "NotFound":
-            return NotFound(status, reason, message)
-        case 409 if method == "POST" and reason == "AlreadyExists":
-            return AlreadyExists(status, reason, message)
-        case 409:
-            return Conflict(status, reason, message)
-        case 404 | 429:  # a 404 with another reason is from a proxy, or from a server that is starting
-            return Unavailable(status, reason, message)
-        case _ if 400 <= status < 500:
-            return Refused(status, reason, message)
-        case 500 if "etcdserver: request is too large" in message:
-            return Refused(413, "RequestEntityTooLarge", message)
-        case _:
-            return Unavailable(status, reason, message)
-
-
-def _told(raw: bytes) -> tuple[str, str]:
-    """The reason and message of a Kubernetes Status; an answer that is not one is not quoted."""
-    try:
-        return _reason(json.loads(raw.decode(errors="replace")))
-    except ValueError:
-        return "Unreadable", "the API server's answer is not JSON"
-
-
-def _reason(status: JsonValue) -> tuple[str, str]:
-    if not isinstance(status, dict):
-        return "Unreadable", "the API server's answer is not an object"
-    return str(status.get("reason") or "Unknown"), str(status.get("message") or "")[:500]

@@ -9,7 +9,8 @@ from typing import Final, Generic, NoReturn, TypeVar
 
 from pydantic import JsonValue
 
-from relay_kube.kube import JsonObject, Kube, KubeError, ResourceType, Unavailable
+from relay_kube.errors import KubeError, Unavailable
+from relay_kube.kube import JsonObject, Kube, ResourceType
 
 _log = logging.getLogger(__name__)
 

@@ -18,7 +18,8 @@ from dataclasses import dataclass, field
 from importlib.metadata import version
 
 from relay_client import CloudError
-from relay_kube.kube import NAMESPACES, ApiAccess, Kube, KubeError
+from relay_kube.errors import KubeError
+from relay_kube.kube import NAMESPACES, ApiAccess, Kube
 from relay_operator.assembly import assembled, used_with_accounts
 from relay_operator.catalog.catalog import Catalog
 from relay_operator.collector import Collector
@@ -244,8 +245,7 @@ class App:
 
     async def _finish(self) -> None:
         """Finish what must end before the Lease is released: writes of ids, and transfers."""
-        recording = self.parts.engine.recording
-        if recording:
+        if recording := self.parts.engine.recording:
             await asyncio.wait(recording, timeout=_ENDING_SECONDS)
         await self.parts.transfers.close()
 

@@ -14,10 +14,10 @@ import aiohttp
 from prometheus_client import CollectorRegistry
 from pydantic import JsonValue, ValidationError
 
-from relay_kube.kube import NAMESPACES, ApiAccess, JsonObject, Kube, KubeError, Refused, ResourceType
+from relay_kube.errors import KubeError, Refused
+from relay_kube.kube import NAMESPACES, ApiAccess, JsonObject, Kube, ResourceType
 from relay_operator.accounts.account_object import parse_account
-from relay_operator.api.cloudaccount import AnyAccount, ClusterCloudAccount, secret_namespace, urls_passed
-from relay_operator.api.conditions import ConditionType
+from relay_operator.api.cloudaccount import AnyAccount, ClusterCloudAccount, readiness, secret_namespace, urls_passed
 from relay_operator.api.meta import PLAN_ONLY, ObjectKey
 from relay_operator.api.plan import Plan, PlannedAction
 from relay_operator.api.references import AccountKind
@@ -213,9 +213,8 @@ def _refusal(account: AnyAccount) -> str:
     """Why no operator uses the account, which is shared; empty if one does, or if it is not shared."""
     if not isinstance(account, ClusterCloudAccount) or urls_passed(account):
         return ""
-    ready = next((one for one in account.status.conditions if one.type == ConditionType.READY), None)
-    is_told = ready is not None and ready.observed_generation == account.metadata.generation
-    return f"no operator has accepted {account.key}{f': {ready.message}' if ready and is_told else ' yet'}"
+    ready = readiness(account)
+    return f"no operator has accepted {account.key}{' yet' if ready is None else f': {ready.message}'}"
 
 
 async def _listed(kube: Kube, namespaces: Sequence[str]) -> tuple[dict[ObjectKey, JsonObject], list[str]]:

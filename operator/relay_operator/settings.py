@@ -255,8 +255,7 @@ def load_settings(assumable: Collection[str] | None = None) -> Settings:
         chosen = Settings()
     except ValidationError as invalid:
         raise SettingsError(_sentence(invalid)) from None
-    unknown = [kind for kind in chosen.assumed_kinds if assumable is not None and kind not in assumable]
-    if unknown:
+    if unknown := [kind for kind in chosen.assumed_kinds if assumable is not None and kind not in assumable]:
         takes = ", ".join(sorted(assumable or ())) or "no kind"
         raise SettingsError(f"{PREFIX}ASSUMED_KINDS={unknown[0]!r} cannot be used: it takes {takes}.")
     return chosen

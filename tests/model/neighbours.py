@@ -10,8 +10,8 @@ from pydantic import JsonValue
 from relay_client import Cloud, CloudError, CloudUnavailable, NotFound, Operation, Outcome, operations
 from relay_client.errors import BadRequest
 from relay_client.list_room import ListRoom
-from relay_kube import kube
-from relay_kube.kube import JsonObject, ResourceType
+from relay_kube import errors as kube
+from relay_kube.kube import CONFIG_MAPS, JsonObject, ResourceType
 from relay_operator.api.meta import ObjectKey
 from relay_operator.engine.account import AccountReady
 from relay_operator.engine.endpoints import NOWHERE, Endpoints
@@ -247,7 +247,7 @@ class ModelKube:
 
     async def get(self, kind: ResourceType, namespace: str | None, name: str) -> JsonObject:
         """Returns an object or a ConfigMap. Raises KubeError."""
-        if kind is not kube.CONFIG_MAPS:
+        if kind is not CONFIG_MAPS:
             return self._taken(name, self._script.ask(asked.Read(_key_of(kind, name))))
         body = self._script.ask(asked.ReadMap(name))
         if not isinstance(body, bytes):
@@ -264,7 +264,7 @@ class ModelKube:
         subresource: str | None = None,
     ) -> JsonObject:
         """Patches an object, its status, or a ConfigMap. Raises KubeError."""
-        if kind is kube.CONFIG_MAPS:
+        if kind is CONFIG_MAPS:
             return self._saved(name, body, new=False)
         metadata = cast(JsonObject, body["metadata"])
         status = kept(cast(JsonObject, body.get("status", {})))
@@ -276,14 +276,14 @@ class ModelKube:
         return self._taken(name, self._script.ask(asked.Patch(_key_of(kind, name), bool(subresource), version, patch)))
 
     async def create(self, kind: ResourceType, namespace: str, body: Mapping[str, JsonValue]) -> JsonObject:
-        assert kind is kube.CONFIG_MAPS
+        assert kind is CONFIG_MAPS
         return self._saved(str(cast(JsonObject, body["metadata"])["name"]), body, new=True)
 
     async def delete(
         self, kind: ResourceType, namespace: str | None, name: str, *, uid: str = "", version: str = ""
     ) -> None:
         """Deletes a ConfigMap. Raises KubeError."""
-        assert kind is kube.CONFIG_MAPS
+        assert kind is CONFIG_MAPS
         if self.dropped is not None:
             self.dropped.add(name)
         elif isinstance(answer := self._script.ask(asked.Drop(name, version)), Failed):
@@ -291,7 +291,7 @@ class ModelKube:
 
     async def pages(self, kind: ResourceType, namespace: str | None) -> AsyncIterator[list[JsonObject]]:
         """Yields the ConfigMaps of the operator's namespace in one page."""
-        assert kind is kube.CONFIG_MAPS
+        assert kind is CONFIG_MAPS
         yield [_config_map(name, body) for name, body in self.config_maps]
 
     async def pages_as_of(

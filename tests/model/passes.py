@@ -17,7 +17,8 @@ from datetime import datetime, timedelta
 from typing import Any, NamedTuple, cast
 
 from relay_client import Cloud, CloudError
-from relay_kube.kube import Kube, KubeError
+from relay_kube.errors import KubeError
+from relay_kube.kube import Kube
 from relay_operator.api.cloudaccount import Orphans
 from relay_operator.api.meta import ObjectKey
 from relay_operator.budgets.budgets import Budgets
@@ -340,7 +341,7 @@ def _managed(
             cache,
             budgets,
         ),
-        connections=ConnectionWriter(kube),
+        connections=ConnectionWriter(kube, lambda: bool(script.ask(asked.Leads()))),
         retry_policy=policy,
         installation=engine.installation,
         unreachable_after=3,

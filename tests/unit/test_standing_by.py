@@ -11,7 +11,8 @@ import pytest
 from aiohttp import web
 from pydantic import JsonValue
 
-from relay_kube.kube import REQUEST_TIMEOUT, JsonObject, NotFound, Refused, ResourceType
+from relay_kube.errors import NotFound, Refused
+from relay_kube.kube import REQUEST_TIMEOUT, JsonObject, ResourceType
 from relay_operator.app import _FIRST_LIST_BACKOFF, App, _longest_silence
 from relay_operator.engine.cache import Cache
 from relay_operator.engine.informer import Informer

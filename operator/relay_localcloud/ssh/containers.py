@@ -6,8 +6,8 @@ from typing import assert_never
 
 from asyncssh import SSHServerChannel, SSHServerSession
 
+from relay_kube.errors import KubeError
 from relay_kube.execution import Execution, Exited, Printed
-from relay_kube.kube import KubeError
 from relay_localcloud.runtimes.runtime import Containers
 from relay_localcloud.ssh import commands
 from relay_localcloud.ssh.admission import Place

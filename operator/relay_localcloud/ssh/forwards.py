@@ -6,7 +6,7 @@ from typing import Final
 
 from asyncssh import SSHTCPChannel, SSHTCPSession
 
-from relay_kube.kube import KubeError
+from relay_kube.errors import KubeError
 from relay_localcloud.runtimes.runtime import Containers
 from relay_localcloud.ssh.admission import Place
 from relay_localcloud.ssh.passing import Counted, Passing, WaitForTurn

@@ -10,7 +10,8 @@ from relay_client import CallPolicy, Cloud, CloudError, ConnectionPool, RateLimi
 from relay_client.errors import clause
 from relay_client.list_room import ListRoom
 from relay_client.operations import WHOAMI
-from relay_kube.kube import Kube, Refused
+from relay_kube.errors import Refused
+from relay_kube.kube import Kube
 from relay_operator.accounts.account_object import (
     depends,
     granted_scopes,
@@ -104,8 +105,7 @@ class Connector:
         except ValidationError as invalid:
             problem = invalid.errors(include_url=False, include_input=False)[0]
             return AccountRefused(Reason.SPEC_INVALID, f"the {key} cannot be read: {problem['msg']}")
-        refusal = self._not_allowed(account)
-        if refusal is not None:
+        if (refusal := self._not_allowed(account)) is not None:
             return AccountRefused(Reason.ACCOUNT_NOT_ALLOWED, refusal)
         api_key = await self._api_key(account)
         if isinstance(api_key, NoKey):

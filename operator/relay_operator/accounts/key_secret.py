@@ -8,7 +8,8 @@ from datetime import datetime, timedelta
 
 from pydantic import JsonValue
 
-from relay_kube.kube import SECRETS, Conflict, JsonObject, Kube, NotFound
+from relay_kube.errors import Conflict, NotFound
+from relay_kube.kube import SECRETS, JsonObject, Kube
 from relay_operator.api.api_key import NoKey, key_in
 from relay_operator.api.meta import GROUP
 from relay_operator.engine.manifests import part, unquoted

@@ -5,7 +5,8 @@ from dataclasses import dataclass, field
 
 from pydantic import ValidationError
 
-from relay_kube.kube import NAMESPACES, Kube, NotFound
+from relay_kube.errors import NotFound
+from relay_kube.kube import NAMESPACES, Kube
 from relay_operator.api.cloudaccount import ClusterCloudAccount, LabelOperator, LabelRequirement, LabelSelector
 from relay_operator.engine.manifests import part, texts
 

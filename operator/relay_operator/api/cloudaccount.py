@@ -5,7 +5,7 @@ from typing import Annotated, Final, Literal, TypeAlias
 
 from pydantic import Field
 
-from relay_operator.api.conditions import ConditionType, ObjectStatus, Reason
+from relay_operator.api.conditions import Condition, ConditionType, ObjectStatus, Reason
 from relay_operator.api.definition import AGE, READY, REASON, Column, Definition
 from relay_operator.api.meta import Model, Resource, Time
 from relay_operator.api.parts import MOST_CENTS
@@ -394,12 +394,17 @@ _URLS_PASSED: Final = frozenset(
 """Reasons of an account's `Ready` that come only after the operator found its URLs in the allow-list."""
 
 
+def readiness(account: AnyAccount) -> Condition | None:
+    """The condition Ready about the present spec; None if the status has none."""
+    now = account.metadata.generation
+    told = (one for one in account.status.conditions if one.type == ConditionType.READY)
+    return next((ready for ready in told if ready.observed_generation == now), None)
+
+
 def urls_passed(account: AnyAccount) -> bool:
     """Whether the operator found the URLs of the present spec in its allow-list, according to the status."""
-    ready = next((one for one in account.status.conditions if one.type == ConditionType.READY), None)
-    return (
-        ready is not None and ready.reason in _URLS_PASSED and ready.observed_generation == account.metadata.generation
-    )
+    ready = readiness(account)
+    return ready is not None and ready.reason in _URLS_PASSED
 
 
 _COLUMNS = (

@@ -355,8 +355,7 @@ class Budgets:
         """Wake the first of each line, or of one namespace's lines; once it has its room, it calls the next."""
         lines = self._lines.of(account) if namespace is None else _lines(account, namespace)
         for line in lines:
-            first = self._lines.first(line)
-            if first is not None:
+            if (first := self._lines.first(line)) is not None:
                 self.queue.add(first, Priority.CHANGE)
         self._call_planned(list(islice(self._planned, _PLANS_AT_ONCE)))
 

@@ -62,7 +62,6 @@ class Pricing(Protocol):
 
     async def of(self, cloud: Cloud) -> Prices:
         """The cloud's prices. Raises CloudError."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

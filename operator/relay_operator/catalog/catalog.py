@@ -17,7 +17,8 @@ from relay_client.operations import (
     LIST_LOCATIONS,
     LIST_VM_TEMPLATES,
 )
-from relay_kube.kube import AlreadyExists, JsonObject, Kube, KubeError, NotFound, Refused
+from relay_kube.errors import AlreadyExists, KubeError, NotFound, Refused
+from relay_kube.kube import JsonObject, Kube
 from relay_operator.accounts.accounts import Accounts
 from relay_operator.api.conditions import Reason
 from relay_operator.api.gpumodel import DEFINITION

@@ -63,11 +63,9 @@ class _Resolver:
             found["properties"] = {name: self.structural(as_object(properties[name])) for name in sorted(properties)}
         if "required" in node:
             found["required"] = sorted(_list(node["required"]), key=str)
-        values = _map_values(node)
-        if values is not None:
+        if (values := _map_values(node)) is not None:
             found["additionalProperties"] = self.structural(values)
-        rules = [*_list(node.get(VALIDATIONS, [])), *_key_rules(node)]
-        if rules:
+        if rules := [*_list(node.get(VALIDATIONS, [])), *_key_rules(node)]:
             found[VALIDATIONS] = rules
         return found
 

@@ -64,7 +64,7 @@ class AccountRefused:
 
 
 AccountState: TypeAlias = AccountReady | AccountWaiting | AccountRefused
-NOT_ASKED: AccountState = AccountWaiting(Reason.PAUSED, "")
+NOT_ASKED = AccountWaiting(Reason.PAUSED, "")
 """The account of an object whose pass does not need one: it is paused."""
 
 
@@ -197,30 +197,24 @@ class Accounts(Protocol):
         `ending`: the object only ends what it created itself, which it may also do if the account does not admit the
         namespace any more.
         """
-        ...
 
     def deaf_for(self, account: AccountReady) -> float:
         """Seconds for which to create nothing, since the account's webhooks would not be received yet; from memory.
 
         0 once the account is subscribed, cannot be subscribed, or has been waited for long enough.
         """
-        ...
 
     def found_by_polling(self, account: AccountReady) -> None:
         """Record that the poll of a settled object saw a change that a webhook should have reported."""
-        ...
 
     def failed(self, account: AccountReady, error: CloudError, whose: ObjectKey | None = None) -> None:
         """Record an error of the cloud; after a 401 the Secret is read again at once.
 
         `whose` is the object of the call: after a 402 it is queued once the account has more funds.
         """
-        ...
 
     def lacks_funds(self, account: AccountReady, key: ObjectKey) -> bool:
         """Whether the cloud refused this object for lack of funds, and no funds have been added since; from memory."""
-        ...
 
     def seen_funded(self, account: AccountReady) -> float | None:
         """Seconds since the cloud last told of funds, if they were above its floor; None if not; from memory."""
-        ...

@@ -29,12 +29,7 @@ class Commitment:
     """Objects that cost something of unknown amount."""
 
     def __add__(self, other: "Commitment") -> "Commitment":
-        return Commitment(
-            self.cents + other.cents,
-            self.gpus + other.gpus,
-            self.billed + other.billed,
-            self.unpriced + other.unpriced,
-        )
+        return self.changed(other, NOTHING)
 
     def __sub__(self, other: "Commitment") -> "Commitment":
         return self.changed(NOTHING, other)

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from pydantic import JsonValue
 
 from relay_client.errors import clause
-from relay_kube.kube import CONFIG_MAPS, AlreadyExists, JsonObject, Kube, KubeError, NotFound
+from relay_kube.errors import AlreadyExists, KubeError, NotFound
+from relay_kube.kube import CONFIG_MAPS, JsonObject, Kube
 from relay_operator.engine.manifests import part
 
 

@@ -9,7 +9,8 @@ from typing import Generic, assert_never
 
 from pydantic import ValidationError
 
-from relay_kube.kube import Conflict, JsonObject, KubeError, NotFound, Unavailable
+from relay_kube.errors import Conflict, KubeError, NotFound, Unavailable
+from relay_kube.kube import JsonObject
 from relay_operator.api.conditions import ConditionType, Reason
 from relay_operator.api.meta import FINALIZER, ObjectKey, ObjectMeta
 from relay_operator.api.references import AccountKind
@@ -194,8 +195,7 @@ class Controller(Generic[ObjT, FactsT, ActionT, ResultT, MemoryT]):
             return told if obj is read else replace(told, before=read.status)
 
         told = telling(result)
-        paid = flow.paid(facts, result)
-        if paid is not None:
+        if (paid := flow.paid(facts, result)) is not None:
 
             def instead(refused: KubeError) -> Told:
                 why = f"status cannot be written, and what was made is ended: {refused}"

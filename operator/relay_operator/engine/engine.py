@@ -7,7 +7,8 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from relay_kube.kube import Kube, KubeError
+from relay_kube.errors import KubeError
+from relay_kube.kube import Kube
 from relay_operator.api.meta import ObjectKey
 from relay_operator.engine.backoff import PollIntervals, RetryPolicy
 from relay_operator.engine.cache import Cache

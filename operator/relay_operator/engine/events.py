@@ -11,7 +11,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from relay_kube.kube import EVENTS, JsonObject, Kube, KubeError
+from relay_kube.errors import KubeError
+from relay_kube.kube import EVENTS, JsonObject, Kube
 from relay_operator.api.conditions import Condition, ConditionType, Reason
 from relay_operator.api.meta import API_VERSION, ObjectKey
 from relay_operator.engine import conditions
@@ -47,8 +48,7 @@ class Note:
 
 def noteworthy(before: Sequence[Condition], after: Sequence[Condition], *, deleting: bool) -> Note | None:
     """The Event for a trouble that is new in this status, or for the end of one; None if there is neither."""
-    trouble = _trouble(after, deleting=deleting)
-    if trouble is not None:
+    if (trouble := _trouble(after, deleting=deleting)) is not None:
         known = _trouble(before, deleting=deleting)
         new = known is None or known.reason != trouble.reason
         return Note("Warning", str(trouble.reason), trouble.message) if new else None
@@ -59,11 +59,9 @@ def noteworthy(before: Sequence[Condition], after: Sequence[Condition], *, delet
 
 
 def _trouble(written: Sequence[Condition], *, deleting: bool) -> Condition | None:
-    stalled = conditions.find(written, ConditionType.STALLED)
-    if stalled is not None:
+    if (stalled := conditions.find(written, ConditionType.STALLED)) is not None:
         return stalled
-    reconciling = conditions.find(written, ConditionType.RECONCILING)
-    if reconciling is not None:
+    if (reconciling := conditions.find(written, ConditionType.RECONCILING)) is not None:
         held_up = deleting and reconciling.reason not in {Reason.DELETING, Reason.STOPPING}
         if held_up or reconciling.reason in _WARNED:
             return reconciling

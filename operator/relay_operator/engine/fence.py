@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 
-from relay_kube.kube import Unavailable
+from relay_kube.errors import Unavailable
 from relay_operator.api.meta import ABANDON, ADOPT_ID, RETRY_CREATE, ObjectKey, ObjectMeta
 from relay_operator.engine.cache import Cache
 from relay_operator.engine.commands import let_go

@@ -2,7 +2,7 @@
 
 from pydantic import JsonValue, ValidationError
 
-from relay_kube.kube import KubeError, NotFound, Unavailable
+from relay_kube.errors import KubeError, NotFound, Unavailable
 from relay_operator.api.meta import CREATE_INTENT, FINALIZER, CreateIntent, ObjectMeta
 from relay_operator.engine.object_writer import ObjectWriter
 

@@ -49,7 +49,6 @@ class Facts(Protocol):
     @property
     def error(self) -> CloudError | None:
         """Why the cloud could not be read; None if it could."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +89,6 @@ class Flow(Protocol[ObjT, FactsT, ActionT, ResultT, MemoryT]):
 
     def parse(self, body: bytes) -> ObjT:
         """The object; unknown fields are ignored. Raises pydantic's ValidationError."""
-        ...
 
     def own(self, obj: ObjT) -> ObjT:
         """The object without what it records for another object."""
@@ -98,15 +96,12 @@ class Flow(Protocol[ObjT, FactsT, ActionT, ResultT, MemoryT]):
 
     def memory(self, uid: str) -> MemoryT:
         """A new memory, for an object that was not seen before."""
-        ...
 
     async def gather(self, turn: Turn, obj: ObjT, memory: MemoryT) -> FactsT:
         """Reads everything that the decision needs. Raises KubeError."""
-        ...
 
     def plan(self, facts: FactsT) -> ActionT:
         """The one decision."""
-        ...
 
     def intent(self, facts: FactsT) -> CreateIntent | None:
         """The intent that must be on the object, with the finalizer; None if it has nothing in the cloud."""
@@ -114,11 +109,9 @@ class Flow(Protocol[ObjT, FactsT, ActionT, ResultT, MemoryT]):
 
     async def act(self, facts: FactsT, action: ActionT, memory: MemoryT, writer: ObjectWriter) -> ResultT:
         """Makes at most one change in the cloud; a refusal is a result. Raises KubeError."""
-        ...
 
     def tell(self, turn: Turn, facts: FactsT, action: ActionT, result: ResultT, memory: MemoryT) -> Told:
         """What to report, and when to come back."""
-        ...
 
     def paid(self, facts: FactsT, result: ResultT) -> PaidFor | None:
         """The object's own resource that only this result knows; None if there is none, or status records it."""
@@ -134,4 +127,3 @@ class Flow(Protocol[ObjT, FactsT, ActionT, ResultT, MemoryT]):
 
     async def forget(self, key: ObjectKey, memory: MemoryT | None) -> None:
         """Forgets an object that is gone."""
-        ...

@@ -4,7 +4,8 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from relay_kube.kube import Kube, KubeError
+from relay_kube.errors import KubeError
+from relay_kube.kube import Kube
 from relay_operator.api.meta import GROUP, VERSION
 
 logger = logging.getLogger(__name__)

@@ -13,7 +13,8 @@ from typing import Any
 
 from pydantic import JsonValue, ValidationError
 
-from relay_kube.kube import JsonObject, Kube, KubeError, Refused
+from relay_kube.errors import KubeError, Refused
+from relay_kube.kube import JsonObject, Kube
 from relay_operator.api.meta import ANNOTATION_PREFIX, ObjectKey
 from relay_operator.engine.config_maps import ConfigMaps
 from relay_operator.engine.leftover import NAMED, Fate, Leftover, Reach, config_map_name
@@ -201,8 +202,7 @@ class Leftovers:
 
     async def _save(self, name: str) -> None:
         """Write or delete one ConfigMap; others may note, forget and save meanwhile. Raises KubeError."""
-        retracted = self._retracted.get(name)
-        if retracted is not None:
+        if (retracted := self._retracted.get(name)) is not None:
             was_kept = retracted.fate is Fate.KEPT
             await self._config_maps.delete(name, lambda there: was_kept or self._yields(there))
             self._retracted.pop(name, None)

@@ -8,7 +8,8 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from relay_kube.kube import CONFIG_MAPS, SECRETS, JsonObject, Refused
+from relay_kube.errors import Refused
+from relay_kube.kube import CONFIG_MAPS, SECRETS, JsonObject
 from relay_operator.api.meta import API_VERSION, FINALIZER, ObjectKey
 
 WORDS: Final = {SECRETS.plural: "Secret", CONFIG_MAPS.plural: "ConfigMap"}

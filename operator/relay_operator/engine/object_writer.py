@@ -9,7 +9,8 @@ import orjson
 from pydantic import JsonValue
 
 from relay_client.errors import clause
-from relay_kube.kube import JsonObject, NotFound, Refused, ResourceType
+from relay_kube.errors import NotFound, Refused
+from relay_kube.kube import JsonObject, ResourceType
 from relay_operator.api.meta import ObjectKey
 from relay_operator.engine.entry import uid_of, version_of
 from relay_operator.engine.manifests import part
@@ -22,7 +23,6 @@ class Objects(Protocol):
 
     async def get(self, kind: ResourceType, namespace: str | None, name: str) -> JsonObject:
         """The object as it is now. Raises NotFound."""
-        ...
 
     async def patch(
         self,
@@ -34,11 +34,9 @@ class Objects(Protocol):
         subresource: str | None = None,
     ) -> JsonObject:
         """Apply a merge patch; returns the object after it. Raises NotFound, Conflict."""
-        ...
 
     async def delete(self, kind: ResourceType, namespace: str | None, name: str, *, uid: str, version: str) -> None:
         """Delete the object with this UID and version; absence is success. Raises Conflict."""
-        ...
 
 
 class WriteRefused(Refused):

@@ -25,4 +25,3 @@ class KindReconciler(Protocol):
 
     async def persist(self) -> None:
         """Wait until everything paid for is recorded; called when passes are no longer started."""
-        ...

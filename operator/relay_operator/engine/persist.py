@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from pydantic import JsonValue
 
-from relay_kube.kube import JsonObject, KubeError, NotFound, Refused, Unavailable
+from relay_kube.errors import KubeError, NotFound, Refused, Unavailable
+from relay_kube.kube import JsonObject
 from relay_operator.api.meta import ADOPT_ID, CREATE_INTENT
 from relay_operator.engine.backoff import Backoff, Random
 from relay_operator.engine.entry import uid_of

@@ -149,8 +149,7 @@ class Queue(Generic[KeyT]):
         """
         while True:
             self._promote()
-            taken = self._pop()
-            if taken is not None:
+            if (taken := self._pop()) is not None:
                 return taken
             await self._wait()
 
@@ -165,8 +164,7 @@ class Queue(Generic[KeyT]):
         if self.shares.gives_way(key):
             self._giving_way -= 1
             self._wake_one()  # for a key that had to wait for this share
-        waiting = self._pending.get(key)
-        if waiting is not None:
+        if (waiting := self._pending.get(key)) is not None:
             self._push(key, waiting.priority)
 
     def is_working(self, key: KeyT) -> bool:

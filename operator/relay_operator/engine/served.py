@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from pydantic import JsonValue
 
-from relay_kube.kube import Kube, KubeError
+from relay_kube.errors import KubeError
+from relay_kube.kube import Kube
 from relay_operator.api.conditions import Reason
 from relay_operator.api.meta import GROUP, VERSION, ObjectKey
 from relay_operator.api.schema import PRESERVED

@@ -17,28 +17,21 @@ class Traces(Protocol):
 
     async def living(self, cloud: Cloud, unclaimed: UnclaimedIds) -> Mapping[str, str]:
         """Names by id of all living resources that lists and webhooks show; takes a bounded number of requests."""
-        ...
 
     async def name_of(self, cloud: Cloud, cloud_id: str) -> str | None:
         """The resource's name, empty if the cloud does not say; None if it is gone."""
-        ...
 
     async def end(self, cloud: Cloud, cloud_id: str) -> None:
         """Terminate the resource. Repeatable."""
-        ...
 
     async def is_restored(self, cloud: Cloud, giver: Entry, name: str) -> bool:
         """Whether a backup has restored the object that gave the name: it records an earlier create, which is gone."""
-        ...
 
     def giver(self, name: str) -> ObjectKey | None:
         """The object that gave this name; None if it does not exist."""
-        ...
 
     def ours(self, name: str) -> bool:
         """Whether an object of this installation gave the name; the object may be gone."""
-        ...
 
     def is_searched(self, name: str, giver: Entry) -> bool:
         """Whether the object that gave the name finds out by itself what became of this create."""
-        ...

@@ -8,7 +8,8 @@ from typing import Literal, TypeAlias
 
 from pydantic import JsonValue, TypeAdapter, ValidationError
 
-from relay_kube.kube import JsonObject, NotFound, Refused
+from relay_kube.errors import NotFound, Refused
+from relay_kube.kube import JsonObject
 from relay_kube.nesting import MOST
 from relay_operator.api.conditions import Condition, ConditionType, Reason
 from relay_operator.api.meta import ABANDON, API_KEY_SECRET, CREATE_INTENT, FINALIZER, ObjectMeta

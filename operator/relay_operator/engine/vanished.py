@@ -19,16 +19,8 @@ from itertools import islice
 
 from pydantic import JsonValue
 
-from relay_kube.kube import (
-    CONFIG_MAPS,
-    Conflict,
-    JsonObject,
-    Kube,
-    KubeError,
-    NotFound,
-    Refused,
-    ResourceType,
-)
+from relay_kube.errors import Conflict, KubeError, NotFound, Refused
+from relay_kube.kube import CONFIG_MAPS, JsonObject, Kube, ResourceType
 from relay_kube.nesting import decoded
 from relay_operator.api.cloudaccount import MAX_OWNERLESS, Ownerless
 from relay_operator.api.meta import ANNOTATION_PREFIX, CREATE_INTENT, ObjectKey, ObjectMeta
@@ -291,8 +283,7 @@ class Vanished:
         self.queue.add(key, Priority.DELETE)
 
     def _tell_account(self, key: ObjectKey) -> None:
-        account = self.cache.account_of(key)
-        if account is not None:
+        if (account := self.cache.account_of(key)) is not None:
             self.queue.add(account, Priority.CHANGE)
 
     def body(self, key: ObjectKey) -> JsonObject:

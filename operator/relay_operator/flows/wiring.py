@@ -191,7 +191,7 @@ def managed(
                 engine.cache,
                 parts.budgets,
             ),
-            connections=ConnectionWriter(engine.kube),
+            connections=ConnectionWriter(engine.kube, parts.leading),
             retry_policy=engine.retry_policy,
             installation=engine.installation,
             unreachable_after=parts.settings.unavailable_after_failures,

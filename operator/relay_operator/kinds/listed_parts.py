@@ -45,22 +45,18 @@ class ListedParts(ExternalResource[SpecT, StatusT, PartT], Generic[SpecT, Status
     @abstractmethod
     async def rows(self, cloud: Cloud, whole_id: str) -> Iterable[PartT]:
         """All parts of one whole. Raises CloudError, also if it could read only some of them."""
-        ...
 
     @abstractmethod
     async def is_gone(self, cloud: Cloud, whole_id: str) -> bool:
         """Whether the whole has ended, read from elsewhere than this list. Raises CloudError."""
-        ...
 
     @abstractmethod
     async def end(self, cloud: Cloud, whole_id: str, part_id: str) -> None:
         """Send the delete. Raises CloudError."""
-        ...
 
     @abstractmethod
     def part_of(self, obj: Resource[SpecT, StatusT]) -> ObjectKey:
         """The object whose cloud resource is the whole."""
-        ...
 
     async def fresh(self, cloud: Cloud, whole_id: str) -> Mapping[str, PartT]:
         """The parts by id, from a list whose read began after this call. Raises NotServed."""
@@ -76,15 +72,11 @@ class ListedParts(ExternalResource[SpecT, StatusT, PartT], Generic[SpecT, Status
         whole_id, part_id = parts_of(cloud_id)
         if not whole_id:
             raise NotFound("list", f"the {self.whole_noun} of {part_id} is not known")
-        found = None
-        if look is Look.ROUTINE:
-            recent = await self._lists.recent(cloud, partial(self._listed, cloud, whole_id), whole_id)
-            found = recent.get(part_id)
-        if found is None:
-            found = (await self.fresh(cloud, whole_id)).get(part_id)
-        if found is None:
-            raise NotFound("list", f"the id {part_id} is not among the {self.noun} of {whole_id}")
-        return found
+        listed = partial(self._listed, cloud, whole_id)
+        for read in (self._lists.recent, self._lists.fresh) if look is Look.ROUTINE else (self._lists.fresh,):
+            if (found := (await read(cloud, listed, whole_id)).get(part_id)) is not None:
+                return found
+        raise NotFound("list", f"the id {part_id} is not among the {self.noun} of {whole_id}")
 
     async def delete(self, cloud: Cloud, cloud_id: str) -> None:
         """Raises NotServed if the cloud has no such call."""

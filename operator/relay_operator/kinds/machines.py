@@ -78,8 +78,7 @@ class Machines(ExternalResource[SpecT, StatusT, VmRecord], Generic[SpecT, Status
     async def find(self, cloud: Cloud, name: str, unclaimed: UnclaimedIds) -> SearchResult[VmRecord]:
         """Looks among the ids from webhooks, then in the list, which not every cloud has."""
         await _look_up(cloud, unclaimed)
-        known = unclaimed.named(name)
-        if known is not None:
+        if (known := unclaimed.named(name)) is not None:
             try:
                 return Found(await cloud.call(operations.GET_VM, id=known))
             except NotFound:

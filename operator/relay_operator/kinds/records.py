@@ -60,14 +60,10 @@ class Records(ExternalResource[SpecT, StatusT, RecordT], Generic[SpecT, StatusT,
 
     async def observe(self, cloud: Cloud, cloud_id: str, last: StatusT, look: Look) -> RecordT:
         """The record as the shared list shows it; if that list lacks it, as a fresh one does. Raises NotFound."""
-        found = None
-        if look is Look.ROUTINE:
-            found = (await self._lists.recent(cloud, lambda: self._listed(cloud))).get(cloud_id)
-        if found is None:
-            found = (await self._lists.fresh(cloud, lambda: self._listed(cloud))).get(cloud_id)
-        if found is None:
-            raise NotFound(self.list_operation.name, f"the id {cloud_id} is not in the list")
-        return found
+        for read in (self._lists.recent, self._lists.fresh) if look is Look.ROUTINE else (self._lists.fresh,):
+            if (found := (await read(cloud, lambda: self._listed(cloud))).get(cloud_id)) is not None:
+                return found
+        raise NotFound(self.list_operation.name, f"the id {cloud_id} is not in the list")
 
     async def find(self, cloud: Cloud, name: str, unclaimed: UnclaimedIds) -> SearchResult[RecordT]:
         try:

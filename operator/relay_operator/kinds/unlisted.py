@@ -32,7 +32,6 @@ class MaybeUnlisted(Records[SpecT, StatusT, RecordT], Generic[SpecT, StatusT, Re
     @abstractmethod
     def as_made(self, cloud_id: str, last: StatusT) -> RecordT:
         """The record as its create left it, rebuilt from status; without a name, since a status proves none."""
-        ...
 
     async def observe(self, cloud: Cloud, cloud_id: str, last: StatusT, look: Look) -> RecordT:
         try:

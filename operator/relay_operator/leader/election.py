@@ -16,7 +16,8 @@ from typing import NoReturn, Protocol
 
 from pydantic import JsonValue
 
-from relay_kube.kube import Conflict, JsonObject, KubeError, NotFound, ResourceType, Unavailable
+from relay_kube.errors import Conflict, KubeError, NotFound, Unavailable
+from relay_kube.kube import JsonObject, ResourceType
 from relay_operator.engine.manifests import part
 from relay_operator.observability.logs import log_action
 

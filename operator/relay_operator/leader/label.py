@@ -8,7 +8,8 @@ from typing import Protocol
 
 from pydantic import JsonValue
 
-from relay_kube.kube import PODS, JsonObject, KubeError, NotFound, Refused, ResourceType
+from relay_kube.errors import KubeError, NotFound, Refused
+from relay_kube.kube import PODS, JsonObject, ResourceType
 from relay_operator.api.meta import LEADER_LABEL
 
 _RETRY_SECONDS = 5.0

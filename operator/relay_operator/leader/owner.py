@@ -1,40 +1,27 @@
 """Makes the operator's ServiceAccount own the Lease, so that an uninstall, after which no operator runs, removes it."""
 
 import logging
-from collections.abc import Mapping
-from typing import Protocol
 
-from pydantic import JsonValue
-
-from relay_kube.kube import JsonObject, KubeError, ResourceType
+from relay_kube.errors import KubeError
+from relay_kube.kube import JsonObject, ResourceType
 from relay_operator.engine.manifests import part
-from relay_operator.leader.election import LEASES
+from relay_operator.leader.election import LEASES, LeaseApi
 
 REVIEWS = ResourceType("selfsubjectreviews", "authentication.k8s.io")
 
 _log = logging.getLogger(__name__)
 
 
-class OwnerApi(Protocol):
-    """The part of `Kube` that is needed here."""
-
-    async def create(self, kind: ResourceType, namespace: str | None, body: Mapping[str, JsonValue]) -> JsonObject: ...
-    async def patch(
-        self, kind: ResourceType, namespace: str | None, name: str, body: Mapping[str, JsonValue]
-    ) -> JsonObject: ...
-
-
-async def own(api: OwnerApi, namespace: str, lease: str) -> None:
+async def own(api: LeaseApi, namespace: str, lease: str) -> None:
     """Set the owner once, as the leader. A Lease without an owner works as well, so a refusal is only logged."""
     try:
-        owner = await _service_account(api, namespace)
-        if owner is not None:
+        if (owner := await _service_account(api, namespace)) is not None:
             await api.patch(LEASES, namespace, lease, {"metadata": {"ownerReferences": [owner]}})
     except KubeError as error:
         _log.info("the Lease %s/%s stays after an uninstall: %s", namespace, lease, error)
 
 
-async def _service_account(api: OwnerApi, namespace: str) -> JsonObject | None:
+async def _service_account(api: LeaseApi, namespace: str) -> JsonObject | None:
     """The caller's ServiceAccount; None for people, and for one of another namespace, whose dependents here would be
     garbage-collected.
     """

@@ -290,8 +290,7 @@ class EgressGuard:
             literal = ip_address(host)
         except ValueError:
             return await self._resolved(host, port)
-        kind = why_not_public(literal, self._allowed)
-        if kind is not None:
+        if (kind := why_not_public(literal, self._allowed)) is not None:
             raise EgressRefused(f"{host} is {kind}: {_TO_ALLOW}")
         return [literal]
 

@@ -82,8 +82,7 @@ class ObjectStores:
         async with self._store(mark, credentials) as store:
             for _ in range(_CLAIM_TRIES):
                 # Before a create and after it, since some services ignore its condition: the last one has the claim.
-                found = await self._content(mark, store)
-                if found is not None:
+                if (found := await self._content(mark, store)) is not None:
                     return found == content
                 await store.create(content)
         sentence = f"{mark} cannot be created, since its name is taken, nor read: remove what has this name."

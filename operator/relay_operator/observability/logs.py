@@ -125,8 +125,7 @@ class JsonLines(_Lines):
             "message": message,
             **fields,
         }
-        traceback = self.traceback(record)
-        if traceback is not None:
+        if (traceback := self.traceback(record)) is not None:
             line["traceback"] = traceback
         return _encoded(line)
 

@@ -51,12 +51,7 @@ class Intake:
         self._reading = self._read(lines(chunks, pace, expected.longest))
 
     async def records(self) -> AsyncIterator[list[bytes]]:
-        """The records as sent, without line ends, in order.
-
-        Raises:
-            RecordsRefused: at the first problem; an empty input is one.
-
-        """
+        """The records as sent, in order, without line ends. Raises RecordsRefused at the first problem."""
         async for records in self._reading:
             self._refuse()
             yield records

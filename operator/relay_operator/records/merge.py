@@ -87,12 +87,7 @@ class Merge:
         return gathered(self._outputs())
 
     def errors(self) -> AsyncIterator[bytes]:
-        """The lines of failed records, the last round first.
-
-        Raises:
-            RuntimeError: before `outputs` has ended, since a success overrides an error.
-
-        """
+        """The lines of failed records, the last round first. Raises RuntimeError before `outputs` has ended."""
         return gathered(self._errors())
 
     async def _outputs(self) -> AsyncIterator[bytes]:

@@ -95,12 +95,7 @@ class Part:
         self._read = False
 
     async def pieces(self) -> AsyncIterator[bytes]:
-        """The bytes to upload.
-
-        Raises:
-            RuntimeError: on a second read. The input is a stream: to send a part again, split the input again.
-
-        """
+        """The bytes to upload. Raises RuntimeError on a second read, since the input is a stream."""
         if self._read:
             raise RuntimeError("a part can be read once; split the input again to send it again")
         self._read = True

@@ -148,8 +148,7 @@ class Timetable:
                 wall = self._walls.get_next(datetime, start_time=wall)
             except CroniterBadDateError:
                 return None
-            shown = [found for found in self._shown(wall) if found > moment]
-            if shown:
+            if shown := [found for found in self._shown(wall) if found > moment]:
                 return min(shown)
         return None
 

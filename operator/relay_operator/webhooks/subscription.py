@@ -5,6 +5,7 @@ leaves a subscription with an unknown secret: the next pass finds it by its name
 """
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from relay_client import Cloud, items_of
@@ -16,9 +17,10 @@ from relay_client.operations import (
     REGENERATE_WEBHOOK_SECRET,
     TOGGLE_WEBHOOK,
 )
-from relay_kube.kube import SECRETS, AlreadyExists, JsonObject, Kube, NotFound
+from relay_kube.errors import AlreadyExists, NotFound
+from relay_kube.kube import SECRETS, JsonObject, Kube
 from relay_operator.api.meta import API_VERSION, ObjectKey
-from relay_operator.engine.manifests import as_secret, owners, part, texts, unquoted
+from relay_operator.engine.manifests import as_secret, is_owned_by, part, texts, unquoted
 from relay_wire.base import LONGEST_SECRET
 from relay_wire.events import EventType
 from relay_wire.webhooks import Webhook, WebhookCreate, WebhookToggle
@@ -147,10 +149,8 @@ async def unsubscribe(cloud: Cloud, who: Subscriber, url: str) -> None:
 
 
 async def _remove(cloud: Cloud, webhook_id: str) -> None:
-    try:
+    with suppress(CloudNotFound):
         await cloud.call(DELETE_WEBHOOK, id=webhook_id)
-    except CloudNotFound:
-        return
 
 
 async def _recorded(kube: Kube, who: Subscriber) -> Subscribed:
@@ -158,7 +158,7 @@ async def _recorded(kube: Kube, who: Subscriber) -> Subscribed:
         secret = await kube.get(SECRETS, who.namespace, who.secret_name)
     except NotFound:
         return Subscribed()
-    if not _is_of(who, secret):
+    if not is_owned_by(secret, who.uid):
         # Check before sending anything to the cloud: never request a secret that cannot be stored.
         raise SecretNameTakenError(_taken(who))
     data = texts(secret.get("data"), encoded=True)
@@ -170,11 +170,6 @@ def _taken(who: Subscriber) -> str:
         f"the Secret {who.secret_name} in the namespace {who.namespace} is not this account's: rename it, since "
         "the webhook's signing secret is to be kept there"
     )
-
-
-def _is_of(who: Subscriber, secret: JsonObject) -> bool:
-    """Judges by the owning account object, since anybody may set the same label."""
-    return any(each.get("uid") == who.uid for each in owners(secret))
 
 
 async def _record(kube: Kube, who: Subscriber, subscribed: Subscribed) -> None:
@@ -198,7 +193,7 @@ async def _record(kube: Kube, who: Subscriber, subscribed: Subscribed) -> None:
             await kube.create(SECRETS, who.namespace, body)
     except AlreadyExists:
         found = await kube.get(SECRETS, who.namespace, who.secret_name)
-        if not _is_of(who, found):
+        if not is_owned_by(found, who.uid):
             raise SecretNameTakenError(_taken(who)) from None
         metadata["resourceVersion"] = part(found, "metadata").get("resourceVersion")
         with unquoted(who.secret_name):

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 import pytest
 import pytest_asyncio
 
-from relay_kube.kube import NAMESPACES, SECRETS, Kube, KubeError, Refused
+from relay_kube.errors import KubeError, Refused
+from relay_kube.kube import NAMESPACES, SECRETS, Kube
 from relay_localcloud.runtimes.kubernetes import tenants
 from relay_localcloud.runtimes.kubernetes.holdings import Holding, Standing
 from relay_localcloud.runtimes.kubernetes.names import INSTANCE, name_of, namespace_of

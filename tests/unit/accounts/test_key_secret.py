@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from relay_kube.kube import Conflict
+from relay_kube.errors import Conflict
 from relay_operator.accounts.key_secret import finalizer_of, release
 from tests.unit.flows.managed.world import NAMESPACE
 

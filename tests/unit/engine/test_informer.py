@@ -5,7 +5,8 @@ import copy
 import pytest
 from pydantic import JsonValue
 
-from relay_kube.kube import KubeError, ResourceType
+from relay_kube.errors import KubeError
+from relay_kube.kube import ResourceType
 from relay_operator.api.meta import CREATE_INTENT, FINALIZER, RECONCILE_AT, ObjectKey
 from relay_operator.engine.entry import uid_of
 from relay_operator.engine.informer import RolledBackError, keep_answer, key_of

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from relay_kube.kube import KubeError, Unavailable
+from relay_kube.errors import KubeError, Unavailable
 from relay_operator.engine.installed import Installed
 from tests.unit.engine.apiserver import Fault
 from tests.unit.flows.managed.world import World

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+from relay_kube.errors import AlreadyExists, Conflict, KubeError, NotFound, Refused, Unavailable
 from relay_kube.kube import (
     CONFIG_MAPS,
     LARGEST_PAGE,
@@ -12,14 +13,8 @@ from relay_kube.kube import (
     PAGE_SIZE,
     SECRETS,
     THROTTLED_ATTEMPTS,
-    AlreadyExists,
-    Conflict,
     Kube,
-    KubeError,
-    NotFound,
-    Refused,
     ResourceType,
-    Unavailable,
 )
 from tests.unit.engine.apiserver import Fault, Json, part
 from tests.unit.flows.managed.world import NAMESPACE, World

@@ -8,7 +8,8 @@ import orjson
 import pytest
 from pydantic import JsonValue
 
-from relay_kube.kube import Conflict, JsonObject, KubeError, ResourceType, Unavailable
+from relay_kube.errors import Conflict, KubeError, Unavailable
+from relay_kube.kube import JsonObject, ResourceType
 from relay_operator.api.meta import ObjectKey
 from relay_operator.engine.flow import Told
 from relay_operator.engine.object_writer import ObjectWriter

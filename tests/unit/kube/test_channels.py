@@ -12,9 +12,10 @@ import pytest
 from aiohttp import web
 
 from relay_kube import channels, execution, forwarding
+from relay_kube.errors import Unavailable
 from relay_kube.execution import Exited, Printed, executed
 from relay_kube.forwarding import forwarded
-from relay_kube.kube import ApiAccess, Kube, Unavailable
+from relay_kube.kube import ApiAccess, Kube
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable

@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 
 from pydantic import JsonValue
 
-from relay_kube.kube import AlreadyExists, Conflict, JsonObject, NotFound, Refused, ResourceType, Unavailable
+from relay_kube.errors import AlreadyExists, Conflict, NotFound, Refused, Unavailable
+from relay_kube.kube import JsonObject, ResourceType
 from relay_operator.leader.election import Election, LeaseTimes
 
 TIMES = LeaseTimes(duration=15, renew_deadline=10, retry=2)

@@ -5,7 +5,8 @@ from collections.abc import Mapping
 import pytest
 from pydantic import JsonValue
 
-from relay_kube.kube import JsonObject, KubeError, NotFound, Refused, ResourceType, Unavailable
+from relay_kube.errors import KubeError, NotFound, Refused, Unavailable
+from relay_kube.kube import JsonObject, ResourceType
 from relay_operator.leader.label import LeaderLabel
 
 

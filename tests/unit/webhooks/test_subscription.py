@@ -6,7 +6,7 @@ import pytest
 from pydantic import JsonValue
 
 from relay_client import Cloud
-from relay_kube.kube import Refused
+from relay_kube.errors import Refused
 from relay_operator.api.meta import ObjectKey
 from relay_operator.webhooks.subscription import Repair, Subscribed, Subscriber, plan_repair, subscribe, unsubscribe
 from relay_wire.events import EventType

@@ -9,7 +9,8 @@ import logging
 from collections.abc import Collection
 from typing import Final, NoReturn
 
-from relay_kube.kube import Conflict, JsonObject, Kube, KubeError, NotFound, Refused, ResourceType
+from relay_kube.errors import Conflict, KubeError, NotFound, Refused
+from relay_kube.kube import JsonObject, Kube, ResourceType
 from relay_kube.mirror import Mirror
 from relay_localcloud.runtimes.kubernetes.names import CORDONED_BY
 from relay_localcloud.runtimes.kubernetes.nodes import is_marked

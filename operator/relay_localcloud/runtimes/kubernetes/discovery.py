@@ -5,7 +5,8 @@ import logging
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Final, NoReturn
 
-from relay_kube.kube import Kube, KubeError, ResourceType
+from relay_kube.errors import KubeError
+from relay_kube.kube import Kube, ResourceType
 
 _log = logging.getLogger(__name__)
 

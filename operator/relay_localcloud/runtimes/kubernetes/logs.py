@@ -2,7 +2,8 @@
 
 from collections.abc import AsyncIterator
 
-from relay_kube.kube import Kube, KubeError, NotFound, Refused
+from relay_kube.errors import KubeError, NotFound, Refused
+from relay_kube.kube import Kube
 from relay_localcloud.kernel.refusals import ApiError
 
 

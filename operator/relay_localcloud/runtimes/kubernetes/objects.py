@@ -9,19 +9,8 @@ from contextlib import suppress
 from typing import Final
 from weakref import WeakValueDictionary
 
-from relay_kube.kube import (
-    NAMESPACES,
-    PODS,
-    SECRETS,
-    AlreadyExists,
-    Conflict,
-    JsonObject,
-    Kube,
-    KubeError,
-    NotFound,
-    Refused,
-    ResourceType,
-)
+from relay_kube.errors import AlreadyExists, Conflict, KubeError, NotFound, Refused
+from relay_kube.kube import NAMESPACES, PODS, SECRETS, JsonObject, Kube, ResourceType
 from relay_localcloud.runtimes.kubernetes.holdings import Standing
 from relay_localcloud.runtimes.kubernetes.kubevirt import IMPORT_SOURCES, VIRTUAL_MACHINES
 from relay_localcloud.runtimes.kubernetes.names import INSTANCE, is_vm, pull_name_of

@@ -10,7 +10,8 @@ from pydantic_core import from_json
 
 from relay_kube import access
 from relay_kube.access import SERVICE_ACCOUNT, AccessError, Login
-from relay_kube.kube import Kube, KubeError, NotFound, ResourceType, Unavailable
+from relay_kube.errors import KubeError, NotFound, Unavailable
+from relay_kube.kube import Kube, ResourceType
 from relay_localcloud.capacity import catalog
 from relay_localcloud.kernel.store import Store
 from relay_localcloud.kernel.vault import Vault

@@ -2,7 +2,7 @@
 
 import logging
 
-from relay_kube.kube import KubeError
+from relay_kube.errors import KubeError
 from relay_localcloud.kernel.store import Store
 from relay_localcloud.runtimes.kubernetes import holdings, turns
 from relay_localcloud.runtimes.kubernetes.names import namespace_of

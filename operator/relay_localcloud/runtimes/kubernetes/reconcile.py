@@ -12,7 +12,8 @@ from dataclasses import replace
 from itertools import chain
 from typing import Final, NoReturn, Protocol
 
-from relay_kube.kube import Kube, KubeError, Refused
+from relay_kube.errors import KubeError, Refused
+from relay_kube.kube import Kube
 from relay_kube.mirror import Mirror
 from relay_localcloud.capacity.catalog import DISK_IMAGES
 from relay_localcloud.clock.clock import kept_time

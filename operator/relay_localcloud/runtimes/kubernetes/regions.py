@@ -10,9 +10,10 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from itertools import chain
 
+from relay_kube.errors import Unavailable
 from relay_kube.execution import Execution, executed
 from relay_kube.forwarding import Forwarded, forwarded
-from relay_kube.kube import Kube, Unavailable
+from relay_kube.kube import Kube
 from relay_localcloud.kernel.store import Store, Tx
 from relay_localcloud.runtimes.kubernetes import fleet, logs
 from relay_localcloud.runtimes.kubernetes.endpoints import Endpoints, Found, Outside

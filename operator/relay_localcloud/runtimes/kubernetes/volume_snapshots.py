@@ -9,7 +9,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final, NoReturn
 
-from relay_kube.kube import AlreadyExists, Kube, KubeError, ResourceType
+from relay_kube.errors import AlreadyExists, KubeError
+from relay_kube.kube import Kube, ResourceType
 from relay_kube.mirror import Mirror
 from relay_localcloud.kernel.disk import Unwritable
 from relay_localcloud.kernel.instants import DAY

@@ -7,7 +7,8 @@ from datetime import datetime
 
 from relay_client import Cloud, CloudError, Forbidden, Unauthorized
 from relay_client.operations import GET_BALANCE
-from relay_kube.kube import JsonObject, KubeError, Refused
+from relay_kube.errors import KubeError, Refused
+from relay_kube.kube import JsonObject
 from relay_operator.accounts import key_secret
 from relay_operator.accounts.accounts import Accounts
 from relay_operator.api import meta
@@ -295,8 +296,7 @@ class Actor:
                 logger.warning("the webhook subscription cannot be removed: %s", error)
                 if not facts.view.overdue:
                     return Nothing()
-        held = metadata.annotations.get(meta.API_KEY_SECRET)
-        if held:
+        if held := metadata.annotations.get(meta.API_KEY_SECRET):
             try:
                 await key_secret.release(self.engine.kube, metadata.namespace, held, metadata.uid)
             except Refused as refused:

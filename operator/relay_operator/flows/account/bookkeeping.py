@@ -13,7 +13,8 @@ from datetime import datetime
 from typing import Final
 from weakref import WeakValueDictionary
 
-from relay_kube.kube import CONFIG_MAPS, JsonObject, KubeError, NotFound, Refused
+from relay_kube.errors import KubeError, NotFound, Refused
+from relay_kube.kube import CONFIG_MAPS, JsonObject
 from relay_operator.api.meta import ANNOTATION_PREFIX, ObjectKey
 from relay_operator.engine.account import AccountReady
 from relay_operator.engine.engine import Engine

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 from itertools import islice
 
-from relay_kube.kube import Refused, ResourceType
+from relay_kube.errors import Refused
+from relay_kube.kube import ResourceType
 from relay_operator.accounts import key_secret
 from relay_operator.accounts.account_object import depends
 from relay_operator.api import meta
@@ -158,15 +159,13 @@ class AccountFlow(Flow[AnyAccount, AccountFacts, Action, Result, AccountMemory])
             return transition, Priority.DELETE
         if engine.leftovers.untried(facts.key):
             return transition, Priority.RETRY
-        tries = max(memory.unready, memory.unanswered, memory.incomplete)
-        if tries:
+        if tries := max(memory.unready, memory.unanswered, memory.incomplete):
             told = memory.not_before - engine.clock()
             return max(Backoff(transition, reread).after(tries, random), told), Priority.RETRY
         short, doubted = self.actor.accounts.short(facts.key), self.actor.budgets.is_doubted(facts.key)
         asked = is_asked(facts.account) and not facts.view.look_due
         wanted = ((memory.glance_at, short), (memory.recheck_at, doubted), (memory.heed_at, asked))
-        reads = [at for at, waits in wanted if waits]
-        if reads:
+        if reads := [at for at, waits in wanted if waits]:
             due = max(min(reads), memory.not_before) - engine.clock()
             return min(max(due, 0), reread), Priority.RETRY
         return jittered(reread, engine.intervals.jitter, random), Priority.POLL

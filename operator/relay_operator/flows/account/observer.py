@@ -26,7 +26,8 @@ from relay_client.operations import (
     PUT_AUTO_RECHARGE,
     UPDATE_ORGANIZATION,
 )
-from relay_kube.kube import Kube, Refused
+from relay_kube.errors import Refused
+from relay_kube.kube import Kube
 from relay_operator.accounts.accounts import Accounts
 from relay_operator.api.cloudaccount import AnyAccount, WebhookSpec, WebhookStatus, secret_namespace
 from relay_operator.engine.fit_schema import fit_schema
@@ -130,8 +131,7 @@ class AccountObserver:
         has = await cloud.call(GET_ORGANIZATION)
         if has.model_dump(include=set(wanted), by_alias=False) != wanted:
             await cloud.call(UPDATE_ORGANIZATION, OrganizationUpdate.model_validate(wanted))
-        name = wanted.get("name", has.name)
-        if name is not None:
+        if (name := wanted.get("name", has.name)) is not None:
             self.accounts.organization_is_called(account.key, name)
 
     async def _subscription(self, account: AnyAccount, cloud: Cloud, parts: _Parts) -> tuple[WebhookStatus | None, str]:

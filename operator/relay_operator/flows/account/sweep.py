@@ -181,8 +181,7 @@ class Sweeper:
         cache, leftovers, traces = self.engine.cache, self.engine.leftovers, self.traces[stray.kind]
         if cache.others(ready.key, stray.id) or not traces.ours(stray.name):
             return None
-        key = traces.giver(stray.name)
-        entry = cache.get(key) if key is not None else None
+        key, entry = self._giver(stray)
         recorded = leftovers.known(ready.reach, stray.kind, stray.id, entry.uid if entry is not None else "")
         known = recorded or (entry is not None and entry.says(stray.id))
         if known or leftovers.kept(ready.reach, stray.id, stray.name):
@@ -222,8 +221,7 @@ class Sweeper:
         traces = self.traces[stray.kind]
         if await traces.name_of(ready.cloud, stray.id) != stray.name:
             return
-        key = traces.giver(stray.name)
-        entry = self.engine.cache.get(key) if key is not None else None
+        key, entry = self._giver(stray)
         if fate is Fate.LATE and entry is not None and await traces.is_restored(ready.cloud, entry, stray.name):
             fate = Fate.ORPHAN  # it may be what the object had, and takes when it creates it again
         record = Leftover(
@@ -264,8 +262,7 @@ class Sweeper:
 
     async def _is_asked_for(self, ready: AccountReady, stray: Stray) -> bool:
         """Whether an object of this cloud claims the stray."""
-        given = self._by_giver(stray, searched=False)
-        if given is not None:
+        if (given := self._by_giver(stray, searched=False)) is not None:
             return given
         claims = self._claims(ready, stray, any_cloud=False, searched=False)
         for number, (key, entry) in enumerate(self.engine.cache.items(), start=1):
@@ -280,12 +277,15 @@ class Sweeper:
 
         With `searched`, a search for it is a claim, too.
         """
-        traces = self.traces[found.kind]
-        giver = traces.giver(found.name)
-        entry = self.engine.cache.get(giver) if giver is not None else None
+        _, entry = self._giver(found)
         if entry is None:
             return None
-        return entry.says(found.id) or (searched and traces.is_searched(found.name, entry))
+        return entry.says(found.id) or (searched and self.traces[found.kind].is_searched(found.name, entry))
+
+    def _giver(self, found: Stray | Leftover) -> tuple[ObjectKey | None, Entry | None]:
+        """The object that gave the name, with its entry; None for either if there is none."""
+        key = self.traces[found.kind].giver(found.name)
+        return key, self.engine.cache.get(key) if key is not None else None
 
     def _claims(
         self, ready: AccountReady, found: Stray | Leftover, *, any_cloud: bool, searched: bool
@@ -355,8 +355,7 @@ class Sweeper:
     def _nobodys(self, ready: AccountReady, record: Leftover) -> bool:
         """Whether no object has it, asks for it or protects it; checked again right before the first byte is sent."""
         cache, leftovers = self.engine.cache, self.engine.leftovers
-        giver = self.traces[record.kind].giver(record.name)
-        entry = cache.get(giver) if giver is not None else None
+        _, entry = self._giver(record)
         # Of any cloud: one cloud may have been called by several URLs.
         if cache.with_cloud_id(record.id) or (entry is not None and entry.spared):
             return False

@@ -10,8 +10,9 @@ from pydantic import JsonValue
 
 from relay_client import Cloud, CloudError, Conflict, NotFound, Outcome, SourceStalled, Unreadable, Withheld
 from relay_client.operations import CANCEL_BATCH, CREATE_BATCH, GET_FILE
-from relay_kube import kube
-from relay_kube.kube import JsonObject, KubeError
+from relay_kube import errors as kube
+from relay_kube.errors import KubeError
+from relay_kube.kube import JsonObject
 from relay_operator.api.conditions import Reason
 from relay_operator.api.inferencebatch import InferenceBatch, PartStatus
 from relay_operator.api.meta import CreateIntent, ObjectKey

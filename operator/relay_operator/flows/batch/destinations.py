@@ -9,14 +9,14 @@ from typing import Final, TypeAlias
 
 from pydantic import JsonValue
 
-from relay_kube import kube
+from relay_kube import errors as kube
 from relay_kube.kube import CONFIG_MAPS, JsonObject, Kube
 from relay_operator.api import meta
 from relay_operator.api.conditions import Reason
 from relay_operator.api.inferencebatch import InferenceBatch, OutputStatus
 from relay_operator.api.inferencebatch_spec import OnExisting
 from relay_operator.api.meta import CreateIntent
-from relay_operator.engine.manifests import owner, owners, part
+from relay_operator.engine.manifests import is_owned_by, owner, owners, part
 from relay_operator.flows.batch.marks import LONGEST, is_later, mark_of, published_by
 from relay_operator.flows.batch.result import Published, StoppedError, WorkRefused, WorkTroubled
 from relay_operator.flows.batch.room import CONFIG_MAP_LIMIT, SHORTEST_RESULT
@@ -89,8 +89,7 @@ class Destinations:
 
     async def occupied(self, obj: InferenceBatch) -> bool:
         """Whether an output exists, whoever wrote it. Raises StoppedError, KubeError."""
-        ref = obj.spec.output.config_map_ref
-        if ref is not None:
+        if (ref := obj.spec.output.config_map_ref) is not None:
             try:
                 return _has_output(await self.kube.get(CONFIG_MAPS, obj.metadata.namespace, ref.name))
             except kube.NotFound:
@@ -108,8 +107,7 @@ class Destinations:
 
     async def _mark(self, obj: InferenceBatch) -> str | bytes:
         """The text of the mark at the output; empty if there is none, or none that can be read."""
-        ref = obj.spec.output.config_map_ref
-        if ref is not None:
+        if (ref := obj.spec.output.config_map_ref) is not None:
             try:
                 raw = await self.kube.get(CONFIG_MAPS, obj.metadata.namespace, ref.name)
             except kube.NotFound:
@@ -204,7 +202,7 @@ class Destinations:
             return
         with suppress(kube.NotFound, kube.Refused):
             raw = await self.kube.get(CONFIG_MAPS, namespace, ref.name)
-            if _maker(raw) == token and any(each.get("uid") == obj.metadata.uid for each in owners(raw)):
+            if _maker(raw) == token and is_owned_by(raw, obj.metadata.uid):
                 await self.kube.delete(CONFIG_MAPS, namespace, ref.name, uid=str(part(raw, "metadata").get("uid")))
 
     async def _release_objects(self, obj: InferenceBatch, token: str) -> None:

@@ -93,8 +93,7 @@ class Gatherer:
             return Facts(key, obj, now, account, replace(view, account=Account.of(account)), obj.status, intent)
         if is_unfunded(obj.status.conditions) and not self.accounts.lacks_funds(account, key):
             view = replace(view, waiting=False)
-        unfit = self._unfit(key, obj, account, view, intent)
-        if unfit is not None:
+        if (unfit := self._unfit(key, obj, account, view, intent)) is not None:
             return Facts(key, obj, now, unfit, replace(view, account=Account.of(unfit)), obj.status, intent)
         if intent is not None:
             here = identity_in(account, obj.metadata, key.kind, self.installation.name)
@@ -222,21 +221,18 @@ class Gatherer:
     ) -> _Sighted:
         if intent.token != obj.status.create_token:
             return await self._search_all(obj, intent, cloud, memory)
-        lost = predicates.unanswered(obj.status)
-        if lost:
+        if lost := predicates.unanswered(obj.status):
             wanted = lost[0]
             tag = (wanted.round, wanted.part)
             listed = await _tagged(cloud, obj, intent.token, wanted.input_file_id)
-            found = [each for each in listed if _place(each, intent.token) == tag]
-            if found:
+            if found := [each for each in listed if _place(each, intent.token) == tag]:
                 return _Sighted(Sight.FOUND, (found[0],))
             unsure = next((each.id for each in listed if each.metadata is None), None)
             if unsure is not None:
                 told = f"the list shows {unsure}, of the same file, without its metadata: it may be what was created"
                 raise Unreadable(LIST_BATCHES.name, told)
             return self._not_seen(create_of(intent, wanted), memory)
-        forgotten = await self._forgotten(obj, intent, cloud, memory)
-        if forgotten:
+        if forgotten := await self._forgotten(obj, intent, cloud, memory):
             return _Sighted(Sight.FOUND, forgotten)
         return await self._poll(obj, cloud, memory, exact=exact)
 

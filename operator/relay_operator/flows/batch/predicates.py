@@ -224,8 +224,7 @@ def refreshed(status: InferenceBatchStatus, seen: Iterable[tuple[PartStatus, Bat
     changed: dict[str, object] = {"request_counts": counts, "usage": usage, "cost": dollars(usage.cost_nano_usd)}
     changed["progress_percent"] = progress(after, counts)
     changed["input_file_id"] = parts[0].input_file_id
-    problems = [problem for batch in news.values() for problem in _problems(batch)]
-    if problems:
+    if problems := [problem for batch in news.values() for problem in _problems(batch)]:
         changed |= {"problems": problems[:SHOWN_PROBLEMS], "status_reason": problems[0].message}
     if latest is not None:
         changed |= {"id": latest.batch_id, "batch_id": latest.batch_id, "state": latest.state}
@@ -323,11 +322,9 @@ def ending(spec: InferenceBatchSpec, status: InferenceBatchStatus, now: datetime
     if refused is not None:
         message = status.status_reason or f"the cloud refuses batch {refused.batch_id}"
         return Ending(reason=Reason.BATCH_REFUSED, message=message[:1024])
-    lost = next(iter(gone(status)), None)
-    if lost is not None:
+    if (lost := next(iter(gone(status)), None)) is not None:
         return Ending(reason=Reason.RESULTS_LOST, message=f"the cloud does not find batch {lost.batch_id} any more")
-    odd = next(filter(is_contradictory, status.parts or ()), None)
-    if odd is not None:
+    if (odd := next(filter(is_contradictory, status.parts or ()), None)) is not None:
         told = f"{odd.completed + odd.failed} of {odd.records} records"
         message = f"the cloud says that batch {odd.batch_id} is {odd.state}, counts {told}, and has no more results"
         return Ending(reason=Reason.RESULTS_LOST, message=message)

@@ -67,8 +67,7 @@ class Publishing:
         there = any(part.output or part.errors for parts in rounds for part in parts)
         if lost and not (there and (again or not await self.destinations.occupied(obj))):
             # An empty or partial output must not replace a whole one that was published before the files were deleted.
-            before = await self.destinations.published(obj, intent.token)
-            if before is not None:
+            if (before := await self.destinations.published(obj, intent.token)) is not None:
                 return before
             text = f"{clause(lost[0].message)}; what is at the output is left as it is"
             return WorkRefused(Reason.RESULTS_LOST, text, tuple(lost[:SHOWN_PROBLEMS]))

@@ -10,7 +10,7 @@ from pydantic import JsonValue
 from pydantic_core import to_json
 
 from relay_client import Cloud, NotFound
-from relay_kube import kube
+from relay_kube import errors as kube
 from relay_kube.kube import CONFIG_MAPS, SECRETS, Kube, ResourceType
 from relay_operator.api.conditions import Reason
 from relay_operator.api.inferencebatch import MAX_PARTS, InferenceBatch

@@ -31,14 +31,12 @@ class LeastSpeed:
 async def counted(pieces: AsyncIterable[bytes]) -> AsyncIterator[bytes]:
     """The same pieces, each counted for the job that reads it."""
     async for piece in pieces:
-        moved = MOVED.get()
-        if moved is not None:
+        if (moved := MOVED.get()) is not None:
             moved.size += len(piece)
         yield piece
 
 
 def count_call() -> None:
     """Count a call that the cloud answered, for the job that made it."""
-    moved = MOVED.get()
-    if moved is not None:
+    if (moved := MOVED.get()) is not None:
         moved.size += _CALL

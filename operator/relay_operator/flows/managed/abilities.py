@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import cache
-from typing import Any, Protocol, TypeGuard, TypeVar, runtime_checkable
+from typing import Any, Protocol, TypeAlias, TypeGuard, TypeVar, runtime_checkable
 
 from relay_client import Cloud
 from relay_operator.api.meta import ObjectKey
@@ -25,7 +25,6 @@ class TakesInputs(Protocol[ObjT_contra]):
 
     def input_refs(self, obj: ObjT_contra) -> InputRefs:
         """What the create needs from them."""
-        ...
 
 
 @runtime_checkable
@@ -34,7 +33,6 @@ class ChecksInputs(Protocol[ObjT_contra]):
 
     def unusable(self, obj: ObjT_contra, inputs: Inputs) -> str | None:
         """A message that says what is wrong, and where, without quoting a Secret; None if all is usable."""
-        ...
 
 
 @runtime_checkable
@@ -43,11 +41,9 @@ class Refers(Protocol[ObjT_contra, ObsT_contra]):
 
     def references(self, obj: ObjT_contra) -> tuple[ObjectKey, ...]:
         """The objects that the spec names, in the fields of `REFERENCES`."""
-        ...
 
     def giving(self, obj: ObjT_contra, observed: ObsT_contra, ids: Mapping[ObjectKey, str]) -> tuple[Change, ...]:
         """The changes that give a live resource the objects that `status.references` lacks; `ids` has cloud ids."""
-        ...
 
 
 @runtime_checkable
@@ -59,15 +55,12 @@ class ShownOnce(Protocol[SpecT_contra, StatusT_contra, ObjT_contra, ObsT_contra]
 
     def kept_in(self, obj: ObjT_contra) -> Place:
         """Where the value is kept, in the object's own namespace."""
-        ...
 
     def shown(self, observed: ObsT_contra) -> str:
         """The value; empty if this is not the answer to a create."""
-        ...
 
     def life(self, spec: SpecT_contra, status: StatusT_contra) -> Life:
         """How long the value is valid, and when another replaces it."""
-        ...
 
 
 @runtime_checkable
@@ -80,7 +73,6 @@ class Nameless(Protocol[ObjT_contra, FoundT_co]):
 
     async def existing(self, cloud: Cloud, obj: ObjT_contra) -> FoundT_co | None:
         """The resource that the spec describes, from a list whose read began after this call; None if there is none."""
-        ...
 
 
 @runtime_checkable
@@ -95,11 +87,9 @@ class Unnamed(Nameless[ObjT_contra, ResT], Protocol[ObjT_contra, ResT]):
 
         From a complete list whose read began after this call. Raises CloudError.
         """
-        ...
 
     def made_at(self, observed: ResT) -> datetime | None:
         """When the cloud created it; None if it does not say."""
-        ...
 
 
 @runtime_checkable
@@ -111,7 +101,6 @@ class PartOf(Protocol[ObjT_contra]):
 
     def whole(self, obj: ObjT_contra) -> str:
         """The whole's present id, from the object that the spec refers to; empty if that has none."""
-        ...
 
 
 @runtime_checkable
@@ -120,11 +109,9 @@ class BroughtIn(Protocol[ObjT_contra]):
 
     def given_id(self, obj: ObjT_contra) -> str:
         """The resource's id in the cloud."""
-        ...
 
     def end_asked(self, obj: ObjT_contra) -> bool:
         """Whether the resource should end while its object stays."""
-        ...
 
 
 @runtime_checkable
@@ -133,7 +120,6 @@ class TriesModels(Protocol[ObjT_contra]):
 
     def models(self, obj: ObjT_contra) -> tuple[str, ...]:
         """The models to try, in order; empty if the cloud chooses."""
-        ...
 
 
 @runtime_checkable
@@ -142,7 +128,6 @@ class Connects(Protocol[ObsT_contra]):
 
     def reached(self, observed: ObsT_contra) -> Reached | None:
         """The endpoint; None if this observation lacks a part of it."""
-        ...
 
 
 @runtime_checkable
@@ -151,19 +136,15 @@ class Priced(Protocol[ObjT_contra, ObsT_contra]):
 
     def capacity(self, obj: ObjT_contra, model_id: str) -> Capacity:
         """The spec's capacity; `model_id` is the GPU model of the next attempt, empty if the cloud chooses."""
-        ...
 
     def grown(self, obj: ObjT_contra, observed: ObsT_contra) -> Capacity:
         """The capacity once it runs as desired: on its present hardware, with as many replicas as the cloud starts."""
-        ...
 
     def untold(self, obj: ObjT_contra, observed: ObsT_contra) -> Capacity | None:
         """The present capacity, if the cloud does not report its price; else None."""
-        ...
 
     def locked(self, observed: ObsT_contra) -> int | None:
         """Cents per hour of one replica, as locked at the create; None if the cloud does not report it."""
-        ...
 
 
 @runtime_checkable
@@ -172,7 +153,6 @@ class Replaces(Protocol[ObjT_contra]):
 
     def drain(self, obj: ObjT_contra) -> timedelta | None:
         """How long the old one lives on after the new one has its place; None if the spec does not request this."""
-        ...
 
 
 @runtime_checkable
@@ -188,56 +168,30 @@ class Powered(Protocol[ObsT_contra]):
 
 # By class, and remembered: `isinstance` checks all members of a protocol each time.
 _is: Callable[[type, object], bool] = cache(issubclass)
+_Guard: TypeAlias = Callable[[object], TypeGuard[ResT]]
 
 
-def takes_inputs(resource: object) -> TypeGuard[TakesInputs[Any]]:
-    return _is(type(resource), TakesInputs)
+def _guard(ability: type) -> _Guard[Any]:
+    def has(resource: object) -> TypeGuard[Any]:
+        return _is(type(resource), ability)
+
+    return has
 
 
-def checks_inputs(resource: object) -> TypeGuard[ChecksInputs[Any]]:
-    return _is(type(resource), ChecksInputs)
-
-
-def refers(resource: object) -> TypeGuard[Refers[Any, Any]]:
-    return _is(type(resource), Refers)
-
-
-def shown_once(resource: object) -> TypeGuard[ShownOnce[Any, Any, Any, Any]]:
-    return _is(type(resource), ShownOnce)
-
-
-def nameless(resource: object) -> TypeGuard[Nameless[Any, Any]]:
-    return _is(type(resource), Nameless)
-
-
-def unnamed(resource: object) -> TypeGuard[Unnamed[Any, Any]]:
-    return _is(type(resource), Unnamed)
-
-
-def is_part(resource: object) -> TypeGuard[PartOf[Any]]:
-    return _is(type(resource), PartOf)
-
-
-def brought_in(resource: object) -> TypeGuard[BroughtIn[Any]]:
-    return _is(type(resource), BroughtIn)
-
-
-def tries_models(resource: object) -> TypeGuard[TriesModels[Any]]:
-    return _is(type(resource), TriesModels)
-
-
-def is_priced(resource: object) -> TypeGuard[Priced[Any, Any]]:
-    return _is(type(resource), Priced)
-
-
-def replaces(resource: object) -> TypeGuard[Replaces[Any]]:
-    return _is(type(resource), Replaces)
+takes_inputs: _Guard[TakesInputs[Any]] = _guard(TakesInputs)
+checks_inputs: _Guard[ChecksInputs[Any]] = _guard(ChecksInputs)
+refers: _Guard[Refers[Any, Any]] = _guard(Refers)
+shown_once: _Guard[ShownOnce[Any, Any, Any, Any]] = _guard(ShownOnce)
+nameless: _Guard[Nameless[Any, Any]] = _guard(Nameless)
+unnamed: _Guard[Unnamed[Any, Any]] = _guard(Unnamed)
+is_part: _Guard[PartOf[Any]] = _guard(PartOf)
+brought_in: _Guard[BroughtIn[Any]] = _guard(BroughtIn)
+tries_models: _Guard[TriesModels[Any]] = _guard(TriesModels)
+is_priced: _Guard[Priced[Any, Any]] = _guard(Priced)
+replaces: _Guard[Replaces[Any]] = _guard(Replaces)
+is_powered: _Guard[Powered[Any]] = _guard(Powered)
 
 
 def drain(resource: object, obj: object) -> timedelta | None:
     """As `Replaces` has it; None for a kind that cannot be replaced."""
     return resource.drain(obj) if replaces(resource) else None
-
-
-def is_powered(resource: object) -> TypeGuard[Powered[Any]]:
-    return _is(type(resource), Powered)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar, assert_never
 
 from relay_client import CapacityExhausted, Cloud, CloudError, Conflict, NotFound, Outcome, Unreadable
-from relay_kube import kube
+from relay_kube import errors as kube
 from relay_operator.api.meta import MOST_ATTEMPTS, CreateIntent, Identity, ObjectKey, ObjectMeta, Reservation
 from relay_operator.api.workload import SpecT, StatusT
 from relay_operator.budgets.budgets import Budgets
@@ -26,7 +26,7 @@ from relay_operator.flows.managed.former import former
 from relay_operator.flows.managed.links import made_of
 from relay_operator.flows.managed.memory import ManagedMemory, SentChange
 from relay_operator.flows.managed.part_of import asked, part_of
-from relay_operator.flows.managed.resource import Change, ExternalResource, Inputs, ObsT
+from relay_operator.flows.managed.resource import Change, ExternalResource, ObsT
 from relay_operator.flows.managed.result import Accepted, OutcomeUnknown, Rejected, Result, Sent
 from relay_operator.flows.managed.shown_once import Shown
 
@@ -62,8 +62,7 @@ class Actor(Generic[SpecT, StatusT, ObsT]):
             case actions.Discard():
                 found, _ = self.resource.identity(_known(facts.observed))
                 memory.shown = Shown()
-                address = asked(facts.obj.status, found)
-                result = await self._send(facts, lambda cloud: self.resource.delete(cloud, address), ending=found)
+                result = await self._terminate(facts, found)
                 memory.discarded = facts.intent.token if isinstance(result, Sent) and facts.intent is not None else ""
                 return result
             case actions.Adopt():
@@ -221,9 +220,7 @@ class Actor(Generic[SpecT, StatusT, ObsT]):
         memory.unsent.clear()  # from here on nothing proves that it was not sent
         try:
             observed = await self._sent(
-                facts,
-                lambda cloud: self.resource.create(cloud, facts.obj, intent, facts.inputs or Inputs()),
-                paying=True,
+                facts, lambda cloud: self.resource.create(cloud, facts.obj, intent, facts.inputs), paying=True
             )
         except SupersededError:
             if first:
@@ -249,7 +246,7 @@ class Actor(Generic[SpecT, StatusT, ObsT]):
             # The next pass writes it on the object, whose intent may tell less of what was sent than this one.
             memory.intent = (memory.intent or intent).model_copy(update={"answered": cloud_id})
             return OutcomeUnknown(Unreadable("create", strange), intent)
-        return Accepted(observed, self._as_called(facts, intent), facts.ids)
+        return Accepted(observed, self._as_called(facts, intent), facts.inputs.ids)
 
     def _strange_answer(self, key: ObjectKey, intent: CreateIntent, cloud_id: str, name: str) -> str:
         """Why the answer to the create is about something else; empty if nothing shows that."""

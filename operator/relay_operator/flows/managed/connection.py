@@ -10,16 +10,8 @@ from urllib.parse import urlsplit
 from pydantic import JsonValue
 
 from relay_client.errors import clause
-from relay_kube.kube import (
-    CONFIG_MAPS,
-    SECRETS,
-    JsonObject,
-    Kube,
-    NotFound,
-    NotLeading,
-    Refused,
-    ResourceType,
-)
+from relay_kube.errors import NotFound, NotLeading, Refused
+from relay_kube.kube import CONFIG_MAPS, SECRETS, JsonObject, Kube, ResourceType
 from relay_operator.api.connection import Connection, ConnectionTarget
 from relay_operator.api.meta import ObjectKey
 from relay_operator.engine.manifests import WORDS, as_secret, is_owned_by, owner, part, unquoted
@@ -86,22 +78,15 @@ class ConnectionWriter:
     """Maintains the Secret and the ConfigMap of `spec.connection`; sends nothing while they are as desired."""
 
     kube: Kube
+    leading: Callable[[], bool]
+    """Asked once more after each read: another leader may have pointed others elsewhere."""
 
     async def write(
-        self,
-        key: ObjectKey,
-        uid: str,
-        connection: Connection | None,
-        reached: Reached,
-        memory: ManagedMemory,
-        leading: Callable[[], bool],
-    ) -> str | None:
-        """Write both; returns None, or a message that says what prevents it. Raises KubeError.
-
-        `leading` is asked once more after each read: another leader may have pointed others elsewhere.
-        """
-        if connection is None or not reached.endpoint_url:
-            return None
+        self, key: ObjectKey, uid: str, connection: Connection, reached: Reached, memory: ManagedMemory
+    ) -> str:
+        """Write both; returns what prevents it, empty if nothing does. Raises KubeError."""
+        if not reached.endpoint_url:
+            return ""
         for kind, target in _targets(connection):
             data = filled(target, reached.values(secret=kind is SECRETS))
             if data is None:
@@ -109,10 +94,9 @@ class ConnectionWriter:
                     f"connection: the {WORDS[kind.plural]} {target.name} would have more than {MOST_CHARACTERS:,} "
                     "characters: put fewer placeholders into its keys"
                 )
-            problem = await self._write(key, uid, kind, target, data, memory, leading)
-            if problem is not None:
+            if problem := await self._write(key, uid, kind, target, data, memory):
                 return problem
-        return None
+        return ""
 
     async def intact(self, key: ObjectKey, uid: str, connection: Connection, memory: ManagedMemory) -> bool:
         """Whether the data that was written is unchanged; reads the Secret and the ConfigMap in turn, one per call.
@@ -141,55 +125,46 @@ class ConnectionWriter:
         target: ConnectionTarget,
         data: dict[str, str],
         memory: ManagedMemory,
-        leading: Callable[[], bool],
-    ) -> str | None:
+    ) -> str:
         labels: dict[str, JsonValue] = dict(target.labels or {})
         body: JsonObject = {"data": as_secret(data) if kind is SECRETS else dict(data)}
         marker = (_hash([target.name, labels, body]), _hash(body["data"]))
         if memory.connections.get(kind.plural) == marker:
-            return None
+            return ""
         body["metadata"] = {"name": target.name, "labels": labels, "ownerReferences": [owner(key, uid)]}
         try:
-            problem = await self._put(kind, key.namespace, target.name, body, uid, leading)
+            problem = await self._put(kind, key.namespace, target.name, body, uid)
         except Refused as refused:
             check = "check quotas, admission policies and the operator's rights"
             problem = f"connection: the API server refuses it: {clause(str(refused))}; {check}"
-        if problem is None:
+        if not problem:
             memory.connections[kind.plural] = marker
         return problem
 
-    async def _put(
-        self,
-        kind: ResourceType,
-        namespace: str,
-        name: str,
-        body: JsonObject,
-        uid: str,
-        leading: Callable[[], bool],
-    ) -> str | None:
+    async def _put(self, kind: ResourceType, namespace: str, name: str, body: JsonObject, uid: str) -> str:
         found: JsonObject | None
         try:
             found = await self.kube.get(kind, namespace, name)
         except NotFound:
             found = None
-        if not leading():  # from here on, the write is refused if another leader's came first
+        if not self.leading():  # from here on, the write is refused if another leader's came first
             raise NotLeading
         if found is None:
             with _unquoted(kind, name):
                 await self.kube.create(kind, namespace, body)
-            return None
+            return ""
         return await self._replace(kind, namespace, name, found, body, uid)
 
     async def _replace(
         self, kind: ResourceType, namespace: str, name: str, found: JsonObject, body: JsonObject, uid: str
-    ) -> str | None:
+    ) -> str:
         if not is_owned_by(found, uid):
             return f"connection: the {WORDS[kind.plural]} {name} exists and is not this object's: choose another name"
         before = found.get("data")
         data: JsonValue = body["data"]
         metadata = part(body, "metadata")
         if before == data and _carries(found, part(metadata, "labels")):
-            return None  # as an earlier process wrote it
+            return ""  # as an earlier process wrote it
         if isinstance(before, dict) and isinstance(data, dict):
             dropped: JsonObject = dict.fromkeys(set(before) - set(data))
             body = {**body, "data": {**dropped, **data}}
@@ -197,7 +172,7 @@ class ConnectionWriter:
         body = {**body, "metadata": {**metadata, "resourceVersion": part(found, "metadata").get("resourceVersion")}}
         with _unquoted(kind, name):
             await self.kube.patch(kind, namespace, name, body)
-        return None
+        return ""
 
 
 def _targets(connection: Connection) -> Sequence[tuple[ResourceType, ConnectionTarget]]:

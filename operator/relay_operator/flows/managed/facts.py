@@ -1,6 +1,5 @@
 """Everything that one pass knows of an object."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Generic
@@ -10,7 +9,7 @@ from relay_operator.api.meta import CreateIntent, Identity, ObjectKey, Resource
 from relay_operator.api.workload import Former, SpecT, StatusT
 from relay_operator.engine.account import AccountState, UsesAccount
 from relay_operator.flows.managed.funding import UNLIMITED, Funded
-from relay_operator.flows.managed.resource import Change, ExternalResource, Inputs, ObsT
+from relay_operator.flows.managed.resource import NO_INPUTS, Change, ExternalResource, Inputs, ObsT
 from relay_operator.flows.managed.shown_once import NOT_KEPT, Kept
 from relay_operator.flows.managed.view import View
 
@@ -42,7 +41,7 @@ class Facts(UsesAccount, Generic[SpecT, StatusT, ObsT]):
     """The former resource that is to be ended, or that is gone."""
     serving: ObsT | None = None
     """The old resource that serves until the new one is Ready, as the cloud shows it; None if there is none."""
-    inputs: Inputs | None = None
+    inputs: Inputs = NO_INPUTS
     models: tuple[str, ...] = ()
     """The GPU models to try, in order; empty if the cloud chooses."""
     funded_since: bool = False
@@ -65,8 +64,3 @@ class Facts(UsesAccount, Generic[SpecT, StatusT, ObsT]):
     """What status records of where the resource is, if it records something else; None if it need not be written."""
     outdated: str = ""
     """Why nothing may be created, and what to do, since a CRD is older than this release; empty if none is."""
-
-    @property
-    def ids(self) -> Mapping[ObjectKey, str]:
-        """Cloud ids of the objects that a create refers to."""
-        return self.inputs.ids if self.inputs is not None else {}

@@ -5,7 +5,8 @@ from datetime import datetime, timedelta
 from typing import Generic
 
 from relay_client import BadRequest
-from relay_kube.kube import NotLeading, Refused, ResourceType
+from relay_kube.errors import NotLeading, Refused
+from relay_kube.kube import ResourceType
 from relay_operator.api.conditions import ConditionType, Reason
 from relay_operator.api.meta import CreateIntent, ObjectKey, Resource
 from relay_operator.api.parts import DeletionPolicy
@@ -167,9 +168,8 @@ class ManagedFlow(Generic[SpecT, StatusT, ObsT]):
         if reached is None:
             memory.connection_lost = not intact
             return False
-        problem = await self.connections.write(facts.key, uid, connection, reached, memory, self.actor.leading)
-        memory.unconnected = problem or ""
-        return problem is None and bool(reached.endpoint_url)
+        memory.unconnected = await self.connections.write(facts.key, uid, connection, reached, memory)
+        return not memory.unconnected and bool(reached.endpoint_url)
 
     def tell(
         self,

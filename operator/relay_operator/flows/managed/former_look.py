@@ -6,11 +6,9 @@ from math import inf
 from typing import Generic
 
 from relay_client.errors import CloudError, NotFound
-from relay_operator.api.meta import Resource
 from relay_operator.api.workload import Former as FormerResource
 from relay_operator.api.workload import SpecT, StatusT
-from relay_operator.engine.account import AccountReady, Accounts, moved
-from relay_operator.engine.flow import Turn
+from relay_operator.engine.account import Accounts, moved
 from relay_operator.flows.managed import predicates, unended
 from relay_operator.flows.managed.blue_green import serving, standing
 from relay_operator.flows.managed.former import former, name_of, unused
@@ -18,6 +16,7 @@ from relay_operator.flows.managed.look import Looker
 from relay_operator.flows.managed.memory import ManagedMemory
 from relay_operator.flows.managed.resource import Look, ObsT, Progress
 from relay_operator.flows.managed.search import Sight
+from relay_operator.flows.managed.subject import Subject
 from relay_operator.flows.managed.view import Demand, Difference, Former, Seen
 
 
@@ -42,44 +41,33 @@ class FormerLooker(Generic[SpecT, StatusT, ObsT]):
     """The longest that what is not this object's is left alone before another look."""
 
     async def look(
-        self,
-        turn: Turn,
-        obj: Resource[SpecT, StatusT],
-        account: AccountReady,
-        memory: ManagedMemory,
-        sight: Sight[ObsT],
-        difference: Difference,
+        self, subject: Subject[SpecT, StatusT], sight: Sight[ObsT], difference: Difference
     ) -> FormerSight[ObsT]:
         """What to do about former resources, one at a time; they are not looked at while the object is paused."""
+        obj, now = subject.obj, subject.turn.now
         if not former(obj.status):
-            memory.formers_missing = ("", 0.0)
+            subject.memory.formers_missing = ("", 0.0)
             return FormerSight(Former.NONE)
-        old, stands = serving(obj.status), standing(self.looker.resource, obj, sight.observed, difference, turn.now)
+        old, stands = serving(obj.status), standing(self.looker.resource, obj, sight.observed, difference, now)
         if obj.metadata.paused:
             return FormerSight(stands or Former.KEPT)
         try:
             if stands is None or old is None:
-                return await self._out_of_service(turn, obj, account, memory, sight)
+                return await self._out_of_service(subject, sight)
             if stands is Former.RELIEVED or sight.seen is Seen.BLIND:
                 return FormerSight(stands)
-            return await self._in_service(turn, obj, account, memory, old, stands)
+            return await self._in_service(subject, old, stands)
         except CloudError as error:
-            self.accounts.failed(account, error)
+            self.accounts.failed(subject.account, error)
             return FormerSight(stands or Former.KEPT)
 
     async def _in_service(
-        self,
-        turn: Turn,
-        obj: Resource[SpecT, StatusT],
-        account: AccountReady,
-        memory: ManagedMemory,
-        old: FormerResource,
-        stands: Former,
+        self, subject: Subject[SpecT, StatusT], old: FormerResource, stands: Former
     ) -> FormerSight[ObsT]:
         """The old resource, which may be gone before the new one has its place. Raises CloudError."""
-        found = await self._found(obj, account, memory, old)
+        found = await self._found(subject, old)
         if found is None:
-            gone = self._absent(old, memory) and not moved(obj.status.identity, account.endpoints.of(turn.key.kind))
+            gone = self._absent(old, subject.memory) and not moved(subject.obj.status.identity, subject.endpoint)
             return FormerSight(Former.GONE, old) if gone else FormerSight(stands)
         observed, strange = found
         if strange:
@@ -88,17 +76,15 @@ class FormerLooker(Generic[SpecT, StatusT, ObsT]):
             return FormerSight(Former.GONE, old)
         return FormerSight(stands, serving=observed)
 
-    async def _found(
-        self, obj: Resource[SpecT, StatusT], account: AccountReady, memory: ManagedMemory, row: FormerResource
-    ) -> tuple[ObsT, str] | None:
+    async def _found(self, subject: Subject[SpecT, StatusT], row: FormerResource) -> tuple[ObsT, str] | None:
         """What the cloud shows under the id, and why that is not the object's; None if nothing. Raises CloudError."""
         looker = self.looker
         try:
-            observed = await looker.resource.observe(account.cloud, row.id, obj.status, Look.EXACT)
-            strange = looker.strange(obj, row.id, name_of(row), observed, account)
+            observed = await looker.resource.observe(subject.account.cloud, row.id, subject.obj.status, Look.EXACT)
+            strange = looker.strange(subject, row.id, name_of(row), observed)
         except NotFound:
             return None
-        memory.formers_missing = ("", 0.0)
+        subject.memory.formers_missing = ("", 0.0)
         return observed, strange
 
     def _absent(self, row: FormerResource, memory: ManagedMemory) -> bool:
@@ -107,16 +93,9 @@ class FormerLooker(Generic[SpecT, StatusT, ObsT]):
             memory.formers_missing = (row.id, self.looker.clock())
         return self.looker.clock() - memory.formers_missing[1] >= self.looker.delays.absence
 
-    async def _out_of_service(
-        self,
-        turn: Turn,
-        obj: Resource[SpecT, StatusT],
-        account: AccountReady,
-        memory: ManagedMemory,
-        sight: Sight[ObsT],
-    ) -> FormerSight[ObsT]:
+    async def _out_of_service(self, subject: Subject[SpecT, StatusT], sight: Sight[ObsT]) -> FormerSight[ObsT]:
         """The resources that are ended once nothing uses them. Raises CloudError."""
-        looker = self.looker
+        looker, turn, obj, memory = self.looker, subject.turn, subject.obj, subject.memory
         lives = predicates.demand(obj) is Demand.EXIST
         unneeded = unused(obj.status, looker.cache, turn.key, turn.now if lives else None)
         left = {row.cloud_id: row.left(looker.clock()) for row in memory.unended}
@@ -130,20 +109,19 @@ class FormerLooker(Generic[SpecT, StatusT, ObsT]):
         sent = ended == idle.id
         waits = left.get(idle.id, 0.0) > 0 and not predicates.refresh_asked(obj)
         alive = Former.REFUSED if waits else Former.UNUSED
-        found = await self._found(obj, account, memory, idle)
+        found = await self._found(subject, idle)
         if found is None:
             absent = self._absent(idle, memory)
-            here = account.endpoints.of(turn.key.kind)
             present = sight.observed is not None and predicates.shown(looker.resource, obj, sight.observed)
-            shown = present or memory.former_shown == (idle.id, here)
-            gone = absent and (shown or not moved(obj.status.identity, here))
+            shown = present or memory.former_shown == (idle.id, subject.endpoint)
+            gone = absent and (shown or not moved(obj.status.identity, subject.endpoint))
             return FormerSight((Former.GONE if gone else Former.GOING) if sent else alive, idle)
         observed, strange = found
         if strange:
             wait = self.longest_wait.total_seconds()
             memory.unended = unended.foreign(memory.unended, idle.id, strange, looker.clock(), wait)
             return FormerSight(Former.REFUSED, idle)
-        memory.former_shown = (idle.id, account.endpoints.of(turn.key.kind))
+        memory.former_shown = (idle.id, subject.endpoint)
         if looker.resource.progress(observed) is Progress.GONE:
             return FormerSight(Former.GONE, idle)
         going = sent and looker.clock() - at < looker.delays.termination

@@ -5,7 +5,7 @@ from typing import Final, Generic
 
 from relay_client.errors import CloudError
 from relay_operator.api.conditions import Reason
-from relay_operator.api.meta import CreateIntent, ObjectKey, ObjectMeta, Resource, rfc3339
+from relay_operator.api.meta import CreateIntent, ObjectMeta, Resource, rfc3339
 from relay_operator.api.parts import Budget
 from relay_operator.api.workload import ManagedStatus, PricedSpec, PricedStatus, SpecT, StatusT
 from relay_operator.budgets.budgets import Budgets
@@ -21,6 +21,7 @@ from relay_operator.flows.managed.actions import RESTART, START, STOP
 from relay_operator.flows.managed.blue_green import beside, costs
 from relay_operator.flows.managed.ending import legible
 from relay_operator.flows.managed.resource import ExternalResource, ObsT, Progress
+from relay_operator.flows.managed.subject import Subject
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,16 +82,15 @@ class Funding(Generic[SpecT, StatusT, ObsT]):
 
     async def look(
         self,
-        key: ObjectKey,
-        obj: Resource[SpecT, StatusT],
-        account: AccountReady,
+        subject: Subject[SpecT, StatusT],
         intent: CreateIntent | None,
         observed: ObsT | None,
         model_id: str,
         ahead: Ahead,
     ) -> Funded:
         """What budgets say to what is ahead; `observed` is the present resource."""
-        resource, planned = self.resource, obj.metadata.plan_only
+        resource, obj, account = self.resource, subject.obj, subject.account
+        planned = obj.metadata.plan_only
         limited = _own(obj) is not None or account.budget is not None
         if not is_priced(resource) or not legible(obj):
             return UNLIMITED
@@ -98,7 +98,7 @@ class Funding(Generic[SpecT, StatusT, ObsT]):
         if not (limited or planned):
             return await self._price(account, has)
         if ahead.again and not planned:
-            self.budgets.line_up(key, _age(obj.metadata), account)
+            self.budgets.line_up(subject.key, _age(obj.metadata), account)
             return Funded(asked=True)
         try:
             prices = await self.pricing.of(account.cloud)
@@ -122,7 +122,7 @@ class Funding(Generic[SpecT, StatusT, ObsT]):
             kept = beside(obj.status) + aside(present)
             runs = self._runs(obj, observed)
             grant = not (planned or ahead.anew)
-            said = self._allowed(key, obj, account, wanted, said, kept, runs=runs, grant=grant)
+            said = self._allowed(subject, wanted, said, kept, runs=runs, grant=grant)
             if account.budget is None or (said.reserve and _reserved(obj.status, intent).covers(said.reserve)):
                 said = replace(said, reserve=None)
             said = _with_former_replicas(said, wanted, asked) if is_powered(resource) else said
@@ -131,8 +131,9 @@ class Funding(Generic[SpecT, StatusT, ObsT]):
         left = wanted.replicas if ahead.change in _OF_POWER else asked.replicas
         return replace(said, quote=_share(said.quote, left, wanted.replicas))
 
-    async def models(self, obj: Resource[SpecT, StatusT], account: AccountReady) -> tuple[str, ...]:
+    async def models(self, subject: Subject[SpecT, StatusT]) -> tuple[str, ...]:
         """The GPU models to try, in order: the first, and those of the others that fit into the limits."""
+        obj, account = subject.obj, subject.account
         resource, named, own = self.resource, predicates.models_of(self.resource, obj), _own(obj)
         if len(named) < 2 or not is_priced(resource) or (own is None and account.budget is None):
             return named
@@ -171,9 +172,7 @@ class Funding(Generic[SpecT, StatusT, ObsT]):
 
     def _allowed(
         self,
-        key: ObjectKey,
-        obj: Resource[SpecT, StatusT],
-        account: AccountReady,
+        subject: Subject[SpecT, StatusT],
         wanted: Capacity,
         said: Funded,
         kept: Commitment,
@@ -185,17 +184,15 @@ class Funding(Generic[SpecT, StatusT, ObsT]):
 
         `runs`: the cloud shows that the present resource is being paid.
         """
-        own, cents = _own(obj), said.quote
+        own, cents = _own(subject.obj), said.quote
         if cents is None:
             note = f"the cloud's catalog has no price for {wanted}"
             return replace(said, refusal=Stall(Reason.PRICE_UNKNOWN), note=note)
-        dear = _too_dear(own, cents, kept.cents)
-        if dear:
+        if dear := _too_dear(own, cents, kept.cents):
             return replace(said, refusal=Stall(Reason.BUDGET_EXCEEDED), note=dear)
         need = Commitment(cents, wanted.gpus * wanted.replicas)
         ask = self.budgets.ask if grant else self.budgets.would_refuse
-        beyond = ask(key, _age(obj.metadata), account, need + kept, runs=runs)
-        if beyond:
+        if beyond := ask(subject.key, _age(subject.obj.metadata), subject.account, need + kept, runs=runs):
             return replace(said, refusal=Wait(Reason.WAITING_FOR_BUDGET), note=beyond, asked=True)
         return replace(said, reserve=need, asked=True) if grant else said
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Generic
 
 from relay_client.errors import CloudError, CloudUnavailable, Unreadable
@@ -13,7 +13,9 @@ from relay_operator.api.workload import SpecT, StatusT
 from relay_operator.engine.account import (
     NOT_ASKED,
     AccountReady,
+    AccountRefused,
     Accounts,
+    AccountWaiting,
     elsewhere,
     identity_in,
     not_served,
@@ -27,22 +29,21 @@ from relay_operator.engine.flow import Turn
 from relay_operator.engine.identity import Installation, gave
 from relay_operator.engine.rules import Account
 from relay_operator.flows.managed import links, predicates, recovery, schedule
-from relay_operator.flows.managed.abilities import checks_inputs, is_part, nameless, refers, shown_once, takes_inputs
-from relay_operator.flows.managed.blue_green import has_failed
+from relay_operator.flows.managed.abilities import nameless, shown_once
 from relay_operator.flows.managed.facts import Facts
 from relay_operator.flows.managed.former import STUCK, former, is_full
 from relay_operator.flows.managed.former_look import FormerLooker
-from relay_operator.flows.managed.funding import Ahead, Funding
-from relay_operator.flows.managed.inputs import InputReader, MissingInput, ReadInputs
-from relay_operator.flows.managed.links import Links
+from relay_operator.flows.managed.funding import Funding
+from relay_operator.flows.managed.given import GivenLooker
+from relay_operator.flows.managed.inputs import InputReader
 from relay_operator.flows.managed.look import Looker
 from relay_operator.flows.managed.memory import ManagedMemory
-from relay_operator.flows.managed.part_of import part_of
-from relay_operator.flows.managed.registered_keys import registered_keys
-from relay_operator.flows.managed.resource import Change, ExternalResource, InputRefs, Inputs, ObsT
+from relay_operator.flows.managed.resource import Change, ExternalResource, ObsT
 from relay_operator.flows.managed.search import Sight
 from relay_operator.flows.managed.shown_once import NOT_KEPT, Kept, Life, ValueKeeper, value_of
-from relay_operator.flows.managed.view import THERE, Demand, Difference, Gate, Recovery, Seen, Undecided, Value, View
+from relay_operator.flows.managed.step import ahead_of, step_of
+from relay_operator.flows.managed.subject import Subject
+from relay_operator.flows.managed.view import Demand, Difference, Gate, Seen, Undecided, Value, View
 
 _PASSING = frozenset(
     {
@@ -57,33 +58,6 @@ _PASSING = frozenset(
 _UNSURE_IN_A_LIST = frozenset({Seen.MISSING, Seen.GONE})
 _LOOKS = 3
 """Looks in a row without an answer for which an object keeps its place in the budgets' lines."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Given:
-    """What the spec refers to, as far as it was read."""
-
-    read: ReadInputs | MissingInput | None
-    linked: Links
-    inputs: Inputs
-    models: tuple[str, ...]
-    full: int
-    digest: str
-
-
-@dataclass(frozen=True, slots=True)
-class _Step:
-    """What differs from the spec, and what is done about it."""
-
-    difference: Difference
-    change: Change | None
-    differs: str
-    recovery: Recovery
-    held_back: bool
-    beside: bool
-    """Whether a successor is created beside the resource."""
-    ends_first: bool
-    """Whether the resource is ended now so that another can take its place."""
 
 
 @dataclass(slots=True)
@@ -105,10 +79,12 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
     """Whether the kind is disabled: its objects can only be ended."""
     looker: Looker[SpecT, StatusT, ObsT] = field(init=False)
     former_looker: FormerLooker[SpecT, StatusT, ObsT] = field(init=False)
+    given: GivenLooker[SpecT, StatusT, ObsT] = field(init=False)
 
     def __post_init__(self) -> None:
         self.looker = Looker(self.resource, self.cache, self.clock, self.delays, self.installation)
         self.former_looker = FormerLooker(self.looker, self.accounts, self.longest_wait)
+        self.given = GivenLooker(self.resource, self.cache, self.inputs, self.funding)
 
     async def gather(
         self, turn: Turn, obj: Resource[SpecT, StatusT], memory: ManagedMemory
@@ -127,54 +103,63 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
     async def _gather(
         self, turn: Turn, obj: Resource[SpecT, StatusT], memory: ManagedMemory
     ) -> Facts[SpecT, StatusT, ObsT]:
-        key, now = turn.key, turn.now
         intent = CreateIntent.parse(obj.metadata.annotations.get(meta.CREATE_INTENT))
         known = intent if isinstance(intent, CreateIntent) else None
-        demand, finalizer, paused = (
-            predicates.demand(obj),
-            meta.FINALIZER in obj.metadata.finalizers,
-            obj.metadata.paused,
-        )
-        disabled = self.disabled and demand is Demand.EXIST
-        let_go = demand is Demand.DELETE_ABANDONING or (demand is not Demand.EXIST and not finalizer)
+        demand = predicates.demand(obj)
+        ending = demand is not Demand.EXIST
+        let_go = demand is Demand.DELETE_ABANDONING or (ending and meta.FINALIZER not in obj.metadata.finalizers)
         # Without an id of its own, a look could only find what may be taken over, and nothing is.
         known_id = obj.status.id and not self.looker.is_restored(obj) and demand is not Demand.DELETE_ORPHANING
-        if disabled or let_go or (paused and not known_id):
-            unread = View(demand=demand, finalizer=finalizer, paused=paused, disabled=disabled, seen=Seen.BLIND)
-            return Facts(self.resource, key, obj, now, NOT_ASKED, unread, known)
+        if let_go or (self.disabled and not ending) or (obj.metadata.paused and not known_id):
+            return self._unread(turn, obj, known, NOT_ASKED)
 
         has = obj.status.id or former(obj.status)
         recorded = obj.status.account if has else None
         sent = known if predicates.intent_open(obj, intent) else None
         ref = pinned(obj.spec.account_ref, recorded, sent)
-        ending = demand is not Demand.EXIST
         account = await self.accounts.resolve(obj.metadata.namespace, ref, ending=ending and self._made_all(obj, sent))
         if not isinstance(account, AccountReady):
             seen = Seen.BLIND if has or predicates.intent_open(obj, intent) else Seen.NOTHING
-            view = View(demand=demand, finalizer=finalizer, paused=paused, account=Account.of(account), seen=seen)
-            return Facts(self.resource, key, obj, now, account, view, known)
+            return self._unread(turn, obj, known, account, seen)
 
         named = obj.status.identity if has else sent.identity if sent is not None else None
         scopes = () if ending else self.resource.scopes(obj)
         # What has an id or a name can be looked for by any URL; that it is not found by another one proves nothing.
         searched = obj.status.id or (sent is not None and not nameless(self.resource))
-        called = None if searched else account.endpoints.of(key.kind)
-        refused = elsewhere(named, account, called) or not_served(key, account, ending=ending, scopes=scopes)
+        subject = Subject(turn, obj, account, memory)
+        called = None if searched else subject.endpoint
+        refused = elsewhere(named, account, called) or not_served(turn.key, account, ending=ending, scopes=scopes)
         if refused is not None:
-            at = Account.of(refused)
-            view = View(demand=demand, finalizer=finalizer, paused=paused, account=at, seen=Seen.BLIND)
-            return Facts(self.resource, key, obj, now, refused, view, known)
-
+            return self._unread(turn, obj, known, refused)
         sight: Sight[ObsT]
         try:
-            sight = await self.looker.look(turn, obj, intent, account, memory)
+            sight = await self.looker.look(subject, intent)
         except CloudError as error:
             self.accounts.failed(account, error)
             memory.unanswered += 1
             sight = Sight(Seen.BLIND, error=error)  # `Sight[ObsT](...)` fails: the class is frozen, with slots
         else:
             memory.unanswered = 0
-        return await self._facts(turn, obj, intent, account, memory, sight)
+        return await self._facts(subject, intent, sight)
+
+    def _unread(
+        self,
+        turn: Turn,
+        obj: Resource[SpecT, StatusT],
+        intent: CreateIntent | None,
+        account: AccountWaiting | AccountRefused,
+        seen: Seen = Seen.BLIND,
+    ) -> Facts[SpecT, StatusT, ObsT]:
+        """The facts of a pass that does not look at the cloud."""
+        view = View(
+            demand=predicates.demand(obj),
+            finalizer=meta.FINALIZER in obj.metadata.finalizers,
+            paused=obj.metadata.paused,
+            disabled=self.disabled,
+            account=Account.of(account),
+            seen=seen,
+        )
+        return Facts(self.resource, turn.key, obj, turn.now, account, view, intent)
 
     def _made_all(self, obj: Resource[SpecT, StatusT], sent: CreateIntent | None) -> bool:
         """Whether the object gave every name that it records, so that it made what the cloud shows under these names.
@@ -193,34 +178,32 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
 
     async def _facts(
         self,
-        turn: Turn,
-        obj: Resource[SpecT, StatusT],
+        subject: Subject[SpecT, StatusT],
         intent: CreateIntent | MalformedIntent | None,
-        account: AccountReady,
-        memory: ManagedMemory,
         sight: Sight[ObsT],
     ) -> Facts[SpecT, StatusT, ObsT]:
+        turn, obj, account = subject.turn, subject.obj, subject.account
         demand, known = predicates.demand(obj), intent if isinstance(intent, CreateIntent) else None
         undecided = predicates.undecided(self.resource, obj, intent, account)
         resend = sight.seen is Seen.UNKNOWABLE and undecided is Undecided.RESEND
         missing = sight.seen is Seen.NOTHING or resend
-        gate, note, decided_in = self._gated(turn, obj, account, memory, sight, missing=missing)
+        gate, note, decided_in = self._gated(subject, sight, missing=missing)
         wanted = missing and gate is Gate.OPEN
-        given = await self._given(turn, obj, account, memory, sight, wanted=wanted)
-        value, kept = await self._value(turn, obj, memory, sight, wanted=wanted)
-        step = self._step(obj, sight, known, given, turn.now)
+        given = await self.given.look(subject, sight, wanted=wanted)
+        value, kept = await self._value(subject, sight, wanted=wanted)
+        step = step_of(self.resource, subject, sight, known, given.digest, given.linked.ids)
         creates_next = missing or step.beside or step.difference is Difference.SUPERSEDED
         if (gate is Gate.OPEN and creates_next) or (gate in {Gate.OPEN, Gate.LATER} and step.ends_first):
             if unfit := self._unfit(account):
                 gate, note, decided_in = Gate.ACCOUNT_UNFIT, *unfit
-            elif unusable := _unusable(self.resource, obj, given):
+            elif unusable := given.unusable(self.resource, obj):
                 gate, note = Gate.ENV_MISSING, unusable
-        linked = self._links(turn.key, obj, anew=True) if step.beside or step.ends_first else given.linked
-        sent = self._sent(obj, step.change, memory)
+        linked = self.given.links(subject, anew=True) if step.beside or step.ends_first else given.linked
+        sent = self._sent(subject, step.change)
         creates = (missing or step.beside) and gate is Gate.OPEN and linked.unmet is None
-        ahead = _ahead(obj, sight.seen, step, gate, creates=creates, sent=bool(sent))
-        funded = await self.funding.look(turn.key, obj, account, known, sight.observed, given.inputs.model_id, ahead)
-        aside = await self.former_looker.look(turn, obj, account, memory, sight, step.difference)
+        ahead = ahead_of(step, obj, sight.seen, gate, creates=creates, sent=bool(sent))
+        funded = await self.funding.look(subject, known, sight.observed, given.inputs.model_id, ahead)
+        aside = await self.former_looker.look(subject, sight, step.difference)
         used = self._used(turn.key, demand)
         view = View(
             demand=demand,
@@ -235,7 +218,7 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
             may_run=sight.observed is not None and predicates.may_run(self.resource, obj, sight.observed),
             held_back=step.held_back,
             replacing=bool(obj.status.replacing),
-            unended=account.admits and self._unended(obj, sight, memory),
+            unended=account.admits and self._unended(subject, sight),
             difference=step.difference,
             expired=predicates.expired(obj, sight.seen, turn.now),
             change=ahead.change,
@@ -258,97 +241,48 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
             error=sight.error,
             note=kept.taken or funded.note or note or step.differs,
             related=linked.message,
-            here=self._here(turn.key, obj, account),
+            here=self._here(subject),
             used=used,
             change=step.change,
             former=aside.row,
             serving=aside.serving,
             inputs=given.inputs,
             models=given.models,
-            funded_since=self._funded_since(obj, account, turn.now),
+            funded_since=self._funded_since(subject),
             full=given.full,
             kept=kept,
             env_digest=given.digest,
-            unanswered=memory.unanswered,
+            unanswered=subject.memory.unanswered,
             exact=turn.exact,
             decided_in=decided_in,
             funded=funded,
             outdated=turn.outdated,
         )
 
-    async def _given(
-        self,
-        turn: Turn,
-        obj: Resource[SpecT, StatusT],
-        account: AccountReady,
-        memory: ManagedMemory,
-        sight: Sight[ObsT],
-        *,
-        wanted: bool,
-    ) -> _Given:
-        """What the spec refers to; Secrets and ConfigMaps are read if a create needs them, or may have changed."""
-        lives = predicates.demand(obj) is Demand.EXIST  # else the spec may be illegible
-        refs = self.resource.input_refs(obj) if lives and takes_inputs(self.resource) else InputRefs()
-        linked = self._links(turn.key, obj)
-        keys = registered_keys(self.cache, refs.registered, linked.ids)
-        read: ReadInputs | MissingInput | None = None
-        if lives and (wanted or (refs.any and sight.observed is not None)):
-            read = await self.inputs.read(obj.metadata.namespace, refs, obj.metadata.uid, memory, keys)
-        models = await self.funding.models(obj, account) if lives else ()
-        full = memory.full[1] if memory.full[0] == obj.metadata.generation else 0
-        # If keys are missing, it is unknown whether they have changed.
-        digest = read.digest if isinstance(read, ReadInputs) and len(keys) == len(refs.registered) else ""
-        return _Given(read, linked, _inputs(read, linked, predicates.model_id(models, full)), models, full, digest)
-
-    def _step(
-        self,
-        obj: Resource[SpecT, StatusT],
-        sight: Sight[ObsT],
-        known: CreateIntent | None,
-        given: _Given,
-        now: datetime,
-    ) -> _Step:
-        """What differs from the spec, and what is done about it."""
-        difference, change, differs = predicates.difference(
-            self.resource, obj, sight.observed, known, given.digest, now, given.linked.ids
-        )
-        if difference is Difference.BLUE_GREEN and (failed := has_failed(obj, given.digest)):
-            difference, differs = Difference.GREEN_FAILED, failed.message
-        asked = recovery.recovery(obj, sight.seen, now)
-        replaced = sight.observed if difference in recovery.ANEW else None
-        as_made = replaced is not None and predicates.as_made(self.resource, obj, replaced, given.digest)
-        held_back = recovery.held_back(obj, sight.seen, asked, difference, now, as_made=as_made)
-        beside = difference is Difference.BLUE_GREEN and not former(obj.status)
-        replaces = difference is Difference.REPLACEABLE or asked is Recovery.RECREATE
-        begins = replaces and not held_back and not obj.status.replacing
-        ends_first = begins and sight.seen in THERE and _lives(obj)
-        return _Step(difference, change, differs, asked, held_back, beside, ends_first)
-
-    def _funded_since(self, obj: Resource[SpecT, StatusT], account: AccountReady, now: datetime) -> bool:
+    def _funded_since(self, subject: Subject[SpecT, StatusT]) -> bool:
         """Whether the account was seen to have funds after the resource was seen to be stopped."""
-        age = self.accounts.seen_funded(account)
-        return age is not None and age < (now - predicates.since_in(obj, "stopped", now)).total_seconds()
+        now, age = subject.turn.now, self.accounts.seen_funded(subject.account)
+        return age is not None and age < (now - predicates.since_in(subject.obj, "stopped", now)).total_seconds()
 
-    def _here(self, key: ObjectKey, obj: Resource[SpecT, StatusT], account: AccountReady) -> Identity | None:
+    def _here(self, subject: Subject[SpecT, StatusT]) -> Identity | None:
         """The identity to record if the cloud shows the resource by another URL, or an early release recorded none."""
-        recorded, now = obj.status.identity, account.endpoints.of(key.kind)
-        if not obj.status.id or (recorded is not None and recorded.endpoint == now):
+        status, recorded = subject.obj.status, subject.obj.status.identity
+        if not status.id or (recorded is not None and recorded.endpoint == subject.endpoint):
             return None
         if recorded is not None:
-            return recorded.model_copy(update={"endpoint": now})
-        return identity_in(account, obj.metadata, key.kind, self.installation.name)
+            return recorded.model_copy(update={"endpoint": subject.endpoint})
+        return identity_in(subject.account, subject.obj.metadata, subject.key.kind, self.installation.name)
 
-    async def _value(
-        self, turn: Turn, obj: Resource[SpecT, StatusT], memory: ManagedMemory, sight: Sight[ObsT], *, wanted: bool
-    ) -> tuple[Value, Kept]:
+    async def _value(self, subject: Subject[SpecT, StatusT], sight: Sight[ObsT], *, wanted: bool) -> tuple[Value, Kept]:
         """The state of a value that is shown once, and its Secret, with why it cannot be kept or replaced."""
-        resource, found = self.resource, sight.seen is Seen.FOUND and not obj.status.id
+        resource, turn, obj = self.resource, subject.turn, subject.obj
+        found = sight.seen is Seen.FOUND and not obj.status.id
         looked = wanted or found or sight.seen is Seen.READY
         if not shown_once(resource) or predicates.demand(obj) is not Demand.EXIST or not looked:
             return Value.NONE, NOT_KEPT
         kept = await self.values.look(turn.key, obj.metadata.uid, resource.kept_in(obj))
         cloud_id = "" if sight.observed is None else self.resource.identity(sight.observed)[0]
-        if found and memory.shown.cloud_id == cloud_id:
+        if found and subject.memory.shown.cloud_id == cloud_id:
             kept = replace(kept, value_of=cloud_id)
         life = Life() if found else resource.life(obj.spec, obj.status)
         value = value_of(kept, cloud_id, life, predicates.created_at(obj, turn.now), turn.now)
@@ -357,24 +291,18 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
         return value, kept
 
     def _gated(
-        self,
-        turn: Turn,
-        obj: Resource[SpecT, StatusT],
-        account: AccountReady,
-        memory: ManagedMemory,
-        sight: Sight[ObsT],
-        *,
-        missing: bool,
+        self, subject: Subject[SpecT, StatusT], sight: Sight[ObsT], *, missing: bool
     ) -> tuple[Gate, str, float | None]:
         """The gate as far as it depends on no input, with a note, and the seconds until a look can tell more."""
-        gate, note = self._gate(turn, obj, account, memory), sight.note
+        turn, obj = subject.turn, subject.obj
+        gate, note = self._gate(subject), sight.note
         if predicates.demand(obj) is Demand.EXIST and (held := schedule.gate(obj.spec, sight.seen, turn.now)):
             gate, note = held
         if turn.outdated and (gate is not Gate.LATER or sight.seen in {Seen.NOTHING, Seen.UNKNOWABLE}):
             return Gate.OUTDATED, note, sight.decided_in
         if not missing or gate is not Gate.OPEN:
             return gate, note, sight.decided_in
-        unfit = self._unfit(account)
+        unfit = self._unfit(subject.account)
         return (gate, note, sight.decided_in) if unfit is None else (Gate.ACCOUNT_UNFIT, *unfit)
 
     def _unfit(self, account: AccountReady) -> tuple[str, float | None] | None:
@@ -388,39 +316,27 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
             )
         return None
 
-    def _gate(self, turn: Turn, obj: Resource[SpecT, StatusT], account: AccountReady, memory: ManagedMemory) -> Gate:
+    def _gate(self, subject: Subject[SpecT, StatusT]) -> Gate:
         """The gate of the next attempt: a wait ends once the account has more funds, another key, or another spec.
 
         These may allow what was refused. If an earlier process was refused for lack of funds, this one tries again at
         once, since it does not know of that.
         """
+        obj, account, memory = subject.obj, subject.account, subject.memory
         same, longest = memory.account in (None, account), max(self.longest_wait, recovery.LONGEST_WAIT)
         memory.account = account
         memory.unended = memory.unended if same else ()
-        funded = is_unfunded(obj.status.conditions) and not self.accounts.lacks_funds(account, turn.key)
-        return Gate.OPEN if funded or not same else predicates.gate(obj, turn.now, longest)
+        funded = is_unfunded(obj.status.conditions) and not self.accounts.lacks_funds(account, subject.key)
+        return Gate.OPEN if funded or not same else predicates.gate(obj, subject.turn.now, longest)
 
-    def _links(self, key: ObjectKey, obj: Resource[SpecT, StatusT], *, anew: bool = False) -> Links:
-        """What the spec refers to; what the resource was given counts for that one, and not for one made `anew`."""
-        if anew:
-            obj = obj.model_copy(update={"status": obj.status.model_copy(update={"id": None, "references": None})})
-        lives = predicates.demand(obj) is Demand.EXIST
-        wanted = self.resource.references(obj) if lives and refers(self.resource) else ()
-        if not wanted:
-            return Links()
-        given = frozenset((each.kind, each.name) for each in obj.status.references or ())
-        found = links.links(self.cache, key, wanted, given)
-        if is_part(self.resource) and not anew and found.ids and part_of(obj.status) not in found.ids.values():
-            return replace(found, unmet=Reason.REFERENCE_NOT_READY, message="what it is made of has changed just now")
-        return found
-
-    def _unended(self, obj: Resource[SpecT, StatusT], sight: Sight[ObsT], memory: ManagedMemory) -> bool:
+    def _unended(self, subject: Subject[SpecT, StatusT], sight: Sight[ObsT]) -> bool:
         """Whether the cloud does not show the resource, and this process has not told it to end it.
 
         Where only a list shows it, this holds however long the list has lacked it. If the account does not admit the
         namespace, only the resource's name proves whose it is, so that what is not shown is not ended.
         A look that failed shows nothing, either: the first such look at what this process has seen before.
         """
+        obj, memory = subject.obj, subject.memory
         if sight.observed is not None or memory.terminated[0] == obj.status.id:
             return False
         if isinstance(sight.error, CloudUnavailable | Unreadable):
@@ -434,9 +350,9 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
             return links.made_of(self.cache, key)
         return links.users(self.cache, key) if demand is not Demand.EXIST else ""
 
-    def _sent(self, obj: Resource[SpecT, StatusT], change: Change | None, memory: ManagedMemory) -> str:
+    def _sent(self, subject: Subject[SpecT, StatusT], change: Change | None) -> str:
         """The name of a change that was sent lately and is not shown yet; empty if another one is desired by now."""
-        sent = memory.sent
+        sent, obj = subject.memory.sent, subject.obj
         if sent is None:
             return ""
         asked = predicates.demand(obj) is not Demand.EXIST or (
@@ -444,7 +360,7 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
         )
         if asked and sent.cloud_id == obj.status.id and self.clock() - sent.at < self.delays.change:
             return sent.name
-        memory.sent = None
+        subject.memory.sent = None
         return ""
 
 
@@ -455,48 +371,3 @@ def _cannot_ask(facts: Facts[SpecT, StatusT, ObsT]) -> bool:
     if isinstance(facts.account, AccountReady):
         return facts.error is not None and facts.unanswered <= _LOOKS
     return facts.account.reason in _PASSING
-
-
-def _inputs(read: ReadInputs | MissingInput | None, linked: Links, model_id: str) -> Inputs:
-    if not isinstance(read, ReadInputs):
-        return Inputs(ids=linked.ids, model_id=model_id)
-    return Inputs(read.env, read.ssh_keys, read.texts, linked.ids, model_id)
-
-
-def _ahead(obj: Resource[SpecT, StatusT], seen: Seen, step: _Step, gate: Gate, *, creates: bool, sent: bool) -> Ahead:
-    """What budgets are asked about."""
-    lives = _lives(obj)
-    starts = not sent and _grows(step, gate)
-    anew = step.ends_first or (lives and obj.metadata.plan_only and _anew(obj, seen, step))
-    pays = lives and (creates or starts) and not anew
-    again = lives and (seen is Seen.ABSENT or (seen is Seen.NOTHING and gate is Gate.ACCOUNT_UNFIT))
-    return Ahead(pays, again, anew, step.change.name if step.change is not None else "", step.beside)
-
-
-def _lives(obj: Resource[SpecT, StatusT]) -> bool:
-    """Whether something may be made for it: it is neither being deleted nor paused."""
-    return predicates.demand(obj) is Demand.EXIST and not obj.metadata.paused
-
-
-def _grows(step: _Step, gate: Gate) -> bool:
-    """Whether a start, or a change that costs more, is sent now if nothing but the agreed time is considered.
-
-    A time that was agreed for a recovery does not hold back what people request meanwhile.
-    """
-    pays = step.change is not None and step.change.pays
-    return pays and step.held_back if gate is Gate.LATER else pays or step.recovery is Recovery.RESTART
-
-
-def _anew(obj: Resource[SpecT, StatusT], seen: Seen, step: _Step) -> bool:
-    """Whether another resource takes the place of the present or the last one."""
-    begun = seen is Seen.GONE and bool(obj.status.replacing)
-    replaces = step.difference in recovery.ANEW or step.recovery is Recovery.RECREATE
-    return begun or (not step.held_back and replaces)
-
-
-def _unusable(
-    resource: ExternalResource[SpecT, StatusT, ObsT], obj: Resource[SpecT, StatusT], given: _Given
-) -> str | None:
-    if isinstance(given.read, MissingInput):
-        return given.read.message
-    return resource.unusable(obj, given.inputs) if checks_inputs(resource) else None

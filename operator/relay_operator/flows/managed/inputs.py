@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
-from relay_kube.kube import CONFIG_MAPS, SECRETS, Kube, NotFound, ResourceType
+from relay_kube.errors import NotFound
+from relay_kube.kube import CONFIG_MAPS, SECRETS, Kube, ResourceType
 from relay_operator.api.parts import EnvFromSource
 from relay_operator.api.public_keys import fingerprint
 from relay_operator.api.references import ValueSource

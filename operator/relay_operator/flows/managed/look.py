@@ -10,7 +10,6 @@ from relay_operator.engine import identity
 from relay_operator.engine.account import AccountReady, moved
 from relay_operator.engine.commands import annotate, let_go
 from relay_operator.engine.fence import shared
-from relay_operator.engine.flow import Turn
 from relay_operator.engine.identity import Whose
 from relay_operator.engine.intent import named
 from relay_operator.flows.managed import predicates
@@ -18,10 +17,10 @@ from relay_operator.flows.managed.abilities import brought_in, nameless, shown_o
 from relay_operator.flows.managed.blue_green import blues
 from relay_operator.flows.managed.ending import legible
 from relay_operator.flows.managed.former import former
-from relay_operator.flows.managed.memory import ManagedMemory
 from relay_operator.flows.managed.part_of import asked
 from relay_operator.flows.managed.resource import Look, ObsT, Progress
 from relay_operator.flows.managed.search import FORMER, WITHHELD, Searcher, Sight, another_url, belongs
+from relay_operator.flows.managed.subject import Subject
 from relay_operator.flows.managed.view import Demand, Seen
 from relay_wire.base import RESOURCE_ID
 
@@ -42,40 +41,34 @@ class Looker(Searcher[SpecT, StatusT, ObsT]):
     """Looks for the resources of one kind's objects; searches only for those that neither a status nor people name."""
 
     async def look(
-        self,
-        turn: Turn,
-        obj: Resource[SpecT, StatusT],
-        intent: CreateIntent | MalformedIntent | None,
-        account: AccountReady,
-        memory: ManagedMemory,
+        self, subject: Subject[SpecT, StatusT], intent: CreateIntent | MalformedIntent | None
     ) -> Sight[ObsT]:
         """The result of at most one look at the cloud, unless an adoption or a search needs more. Raises CloudError."""
-        key = turn.key
+        key, obj = subject.key, subject.obj
         is_open = predicates.intent_open(obj, intent)
         adopt_id = self._adopts(obj)
         deleting = predicates.demand(obj) is not Demand.EXIST
         if obj.status.id and self.is_restored(obj):
-            return await self._look_at_restored(turn, obj, account, memory)
+            return await self._look_at_restored(subject)
         if obj.status.id:
             if key.vanished and self._left_to_the_living(key, obj.metadata.uid, obj.status.id):
                 return Sight(Seen.NOTHING, note=f"another object has the resource {obj.status.id} now")
             if predicates.demand(obj) is Demand.DELETE_ORPHANING:
                 return Sight(Seen.PENDING)
-            others = self.cache.others(key, obj.status.id)
-            if others:
+            if others := self.cache.others(key, obj.status.id):
                 return Sight(Seen.FOREIGN, note=shared(obj.status.id, key, others))
-            return await self._look_by_id(key, obj, account, memory, _closeness(turn, obj))
+            return await self._look_by_id(subject, _closeness(subject))
         refused = ""
         if adopt_id and (is_open or not deleting):
-            answer = await self._look_at_adoptee(key, obj, adopt_id, account, intent if is_open else None)
+            answer = await self._look_at_adoptee(subject, adopt_id, intent if is_open else None)
             if not is_open or answer.seen is Seen.FOUND:
                 return answer
             refused = f"; {meta.ADOPT_ID}: {answer.note}"
         if not is_open or intent is None:
-            return Sight(Seen.NOTHING) if deleting else await self._look_for_another(key, obj, account)
+            return Sight(Seen.NOTHING) if deleting else await self._look_for_another(subject)
         if isinstance(intent, MalformedIntent):
             return Sight(Seen.UNKNOWABLE, note=f"{intent}{refused}")
-        found = await self.search(turn, obj, intent, account, memory)
+        found = await self.search(subject, intent)
         return replace(found, note=f"{found.note}{refused}")
 
     def is_restored(self, obj: Resource[SpecT, StatusT]) -> bool:
@@ -89,17 +82,15 @@ class Looker(Searcher[SpecT, StatusT, ObsT]):
         replaced = former(obj.status) or obj.status.adopted_before == obj.metadata.echo(meta.ADOPT_ID)
         return "" if replaced else obj.metadata.annotations.get(meta.ADOPT_ID, "")
 
-    async def _look_for_another(
-        self, key: ObjectKey, obj: Resource[SpecT, StatusT], account: AccountReady
-    ) -> Sight[ObsT]:
+    async def _look_for_another(self, subject: Subject[SpecT, StatusT]) -> Sight[ObsT]:
         """Looks for a resource that exists already, for a kind whose names do not prove the owner."""
-        observed = await self.resource.existing(account.cloud, obj) if nameless(self.resource) else None
+        key, account = subject.key, subject.account
+        observed = await self.resource.existing(account.cloud, subject.obj) if nameless(self.resource) else None
         if observed is None:
             return Sight(Seen.NOTHING)
         cloud_id, _ = self.resource.identity(observed)
-        holders = self.cache.others(key, cloud_id)
-        if holders:
-            return Sight(Seen.TAKEN, note=belongs(cloud_id, holders))
+        if held := belongs(cloud_id, self.cache.others(key, cloud_id)):
+            return Sight(Seen.TAKEN, note=held)
         barred, command = self._never_adopts(account), annotate(key, f"{meta.ADOPT_ID}={cloud_id}")
         way_out = f"it is not taken over, since {barred}" if barred else f"to take it over, {command}"
         return Sight(Seen.TAKEN, note=f"it exists already, {self.resource.detail(observed)}: {way_out}")
@@ -114,20 +105,14 @@ class Looker(Searcher[SpecT, StatusT, ObsT]):
         before_it_went = entry.uid == uid == key.vanished  # the same object, whose deletion the watch may report late
         return bool(living - {here}) or (entry.cloud_id == cloud_id and not before_it_went)
 
-    async def _look_by_id(
-        self,
-        key: ObjectKey,
-        obj: Resource[SpecT, StatusT],
-        account: AccountReady,
-        memory: ManagedMemory,
-        look: Look,
-    ) -> Sight[ObsT]:
+    async def _look_by_id(self, subject: Subject[SpecT, StatusT], look: Look) -> Sight[ObsT]:
+        obj, account, memory = subject.obj, subject.account, subject.memory
         try:
             address = asked(obj.status, obj.status.id or "")
             observed = await self.resource.observe(account.cloud, address, obj.status, look)
         except NotFound:
-            return self._missing(key, obj, account, memory)
-        strange = self.strange(obj, obj.status.id or "", obj.status.cloud_name, observed, account)
+            return self._missing(subject)
+        strange = self.strange(subject, obj.status.id or "", obj.status.cloud_name, observed)
         memory.missing = ("", 0.0)
         account.unclaimed.discard(obj.status.id or "")
         if strange:
@@ -141,14 +126,7 @@ class Looker(Searcher[SpecT, StatusT, ObsT]):
             return Sight(Seen.GOING, observed, "a termination was sent; the cloud has not confirmed it")
         return Sight(_SEEN_BY_PROGRESS[progress], observed)
 
-    def strange(
-        self,
-        obj: Resource[SpecT, StatusT],
-        cloud_id: str,
-        recorded: str | None,
-        observed: ObsT,
-        account: AccountReady,
-    ) -> str:
+    def strange(self, subject: Subject[SpecT, StatusT], cloud_id: str, recorded: str | None, observed: ObsT) -> str:
         """Why an answer about this id shows what is not the object's; empty if it is, as far as its name can tell.
 
         `recorded` is its name in status. Raises Unreadable if it says `terminated`, and not of what.
@@ -159,39 +137,34 @@ class Looker(Searcher[SpecT, StatusT, ObsT]):
             raise Unreadable(
                 "observe", f"the answer says that {cloud_id} is terminated and does not name it: not believed"
             )
-        if (name or not account.admits) and recorded and name != recorded:
+        if (name or not subject.account.admits) and recorded and name != recorded:
             shown = f"is the cloud's {name!r}, not" if name else "has no name in the cloud that shows it to be"
             return f"the resource {cloud_id} {shown} {recorded!r}"
-        givers = frozenset() if recorded or not name else self.givers(obj, observed)
-        return belongs(cloud_id, givers) if givers else ""
+        return "" if recorded or not name else belongs(cloud_id, self.givers(subject.obj, observed))
 
-    async def _look_at_restored(
-        self, turn: Turn, obj: Resource[SpecT, StatusT], account: AccountReady, memory: ManagedMemory
-    ) -> Sight[ObsT]:
+    async def _look_at_restored(self, subject: Subject[SpecT, StatusT]) -> Sight[ObsT]:
         """Take over what an earlier object of this name recorded, if that is allowed and no other object has it."""
-        key, cloud_id = turn.key, obj.status.id or ""
-        if not account.adoption_allowed:
+        cloud_id = subject.obj.status.id or ""
+        if not subject.account.adoption_allowed:
             return Sight(Seen.WITHHELD, note=f"the resource {cloud_id} {FORMER} {WITHHELD}")
-        holders = self.cache.others(key, cloud_id)
-        if holders:
-            return Sight(Seen.WITHHELD, note=belongs(cloud_id, holders))
-        sight = await self._look_by_id(key, obj, account, memory, Look.EXACT)
+        if held := belongs(cloud_id, self.cache.others(subject.key, cloud_id)):
+            return Sight(Seen.WITHHELD, note=held)
+        sight = await self._look_by_id(subject, Look.EXACT)
         if sight.observed is None or sight.seen is Seen.GONE:
             return sight
-        others = self.others(key, obj, sight.observed, account)
-        return Sight(Seen.WITHHELD, note=belongs(cloud_id, others)) if others else replace(sight, seen=Seen.FOUND)
+        held = belongs(cloud_id, self.others(subject, sight.observed))
+        return Sight(Seen.WITHHELD, note=held) if held else replace(sight, seen=Seen.FOUND)
 
-    def _missing(
-        self, key: ObjectKey, obj: Resource[SpecT, StatusT], account: AccountReady, memory: ManagedMemory
-    ) -> Sight[ObsT]:
+    def _missing(self, subject: Subject[SpecT, StatusT]) -> Sight[ObsT]:
         """The result of a 404, which is believed only when repeated, and never right after the create.
 
         Both count on this process's own clock, since the wall clock may step, or be another replica's.
         One that was seen terminated need not be repeated: the cloud forgets such a resource after a day (section 3).
         """
-        if moved(obj.status.identity, account.endpoints.of(key.kind)):
-            told = f"{another_url(account)} does not find {obj.status.id}, which proves nothing"
-            return Sight(Seen.FOREIGN, note=f"{told}: give it that URL again, or, if it is gone, {let_go(key)}")
+        obj, memory = subject.obj, subject.memory
+        if moved(obj.status.identity, subject.endpoint):
+            told = f"{another_url(subject)} does not find {obj.status.id}, which proves nothing"
+            return Sight(Seen.FOREIGN, note=f"{told}: give it that URL again, or, if it is gone, {let_go(subject.key)}")
         if memory.missing[0] != obj.status.id:
             memory.missing = (obj.status.id or "", self.clock())
         missing_since = memory.missing[1]
@@ -205,49 +178,48 @@ class Looker(Searcher[SpecT, StatusT, ObsT]):
         return Sight(Seen.GONE, note=f"the cloud does not find {obj.status.id} any more")
 
     async def _look_at_adoptee(
-        self,
-        key: ObjectKey,
-        obj: Resource[SpecT, StatusT],
-        cloud_id: str,
-        account: AccountReady,
-        intent: CreateIntent | MalformedIntent | None,
+        self, subject: Subject[SpecT, StatusT], cloud_id: str, intent: CreateIntent | MalformedIntent | None
     ) -> Sight[ObsT]:
         """The result for `adopt-id`; while an intent is open, only the resource that it may have created is adopted.
 
         Any other would leave the intent's own resource running and unknown.
         """
+        key, obj, account = subject.key, subject.obj, subject.account
         refused = Seen.UNKNOWABLE if intent is not None else Seen.ADOPTEE_REFUSED
-        barred = self._never_adopts(account)
+        unfit = "" if RESOURCE_ID.fullmatch(cloud_id) else _NO_ID
+        barred = self._never_adopts(account) or unfit or belongs(cloud_id, self.cache.others(key, cloud_id))
         if barred:
             return Sight(refused, note=barred)
-        if not RESOURCE_ID.fullmatch(cloud_id):
-            return Sight(refused, note=_NO_ID)
-        holders = self.cache.others(key, cloud_id)
-        if holders:
-            return Sight(refused, note=belongs(cloud_id, holders))
         try:
             address = asked(obj.status, cloud_id)
             observed = await self.resource.observe(account.cloud, address, obj.status, Look.EXACT)
         except NotFound:
             return Sight(refused, note=f"the cloud does not find {cloud_id}")
-        givers = self.givers(obj, observed)
-        if givers:
-            return Sight(refused, note=belongs(cloud_id, givers))
-        if self.resource.progress(observed) is Progress.GONE and not predicates.end_asked(self.resource, obj):
-            return Sight(refused, note=f"the resource {cloud_id} is terminated")
-        by_name = not nameless(self.resource)
-        if intent is not None and by_name and not self._answers(obj, intent, observed):
-            _, name = self.resource.identity(observed)
-            return Sight(
-                refused, note=f"the resource {cloud_id} is named {name!r} in the cloud, so the create did not make it"
-            )
-        differs = self._differs(obj, observed) if intent is None or not by_name else ""
-        if differs:
-            return Sight(refused, note=differs)
-        holders = self.cache.claim(cloud_id, key, account.endpoints.of(key.kind))
-        if holders:
-            return Sight(refused, note=belongs(cloud_id, holders))
+        barred = (
+            belongs(cloud_id, self.givers(obj, observed))
+            or self._unlike(obj, cloud_id, intent, observed)
+            or belongs(cloud_id, self.cache.claim(cloud_id, key, subject.endpoint))
+        )
+        if barred:
+            return Sight(refused, note=barred)
         return Sight(Seen.FOUND if intent is not None else Seen.ADOPTEE, observed)
+
+    def _unlike(
+        self,
+        obj: Resource[SpecT, StatusT],
+        cloud_id: str,
+        intent: CreateIntent | MalformedIntent | None,
+        observed: ObsT,
+    ) -> str:
+        """Why this is gone, or not what the spec or the open intent asks for; empty if it may be that."""
+        if self.resource.progress(observed) is Progress.GONE and not predicates.end_asked(self.resource, obj):
+            return f"the resource {cloud_id} is terminated"
+        if intent is None or nameless(self.resource):
+            return self._differs(obj, observed)
+        if self._answers(obj, intent, observed):
+            return ""
+        _, name = self.resource.identity(observed)
+        return f"the resource {cloud_id} is named {name!r} in the cloud, so the create did not make it"
 
     def _differs(self, obj: Resource[SpecT, StatusT], observed: ObsT) -> str:
         """Why this is not known to be what the spec asks for; empty if it equals that."""
@@ -270,9 +242,9 @@ class Looker(Searcher[SpecT, StatusT, ObsT]):
         return identity.gave(obj.metadata, obj.metadata.uid, self.installation.name, name)
 
 
-def _closeness(turn: Turn, obj: Resource[SpecT, StatusT]) -> Look:
+def _closeness(subject: Subject[SpecT, StatusT]) -> Look:
     """How fresh to read: what is about to take another's place is read itself, since others will use it."""
-    return Look.EXACT if turn.exact or blues(obj.status) else Look.ROUTINE
+    return Look.EXACT if subject.turn.exact or blues(subject.obj.status) else Look.ROUTINE
 
 
 _NO_ID = (

@@ -27,25 +27,24 @@ from relay_operator.engine.report import (
     unknown,
     without_account,
 )
-from relay_operator.flows.managed import actions, blue_green_report, predicates, recovery, schedule, workload
-from relay_operator.flows.managed.abilities import brought_in, drain, shown_once
+from relay_operator.flows.managed import actions, blue_green_report, predicates, recovery
+from relay_operator.flows.managed.abilities import brought_in, shown_once
 from relay_operator.flows.managed.actions import Action
 from relay_operator.flows.managed.blue_green import serving
 from relay_operator.flows.managed.facts import Facts
 from relay_operator.flows.managed.former import former
 from relay_operator.flows.managed.funds_report import (
-    doomed,
     held_back,
-    kept,
     kept_stopped,
     short_of_funds,
     with_excess,
 )
 from relay_operator.flows.managed.plan import plan
+from relay_operator.flows.managed.progress_report import progressing
 from relay_operator.flows.managed.proposal import proposal, sentence
-from relay_operator.flows.managed.resource import Change, ObsT, Progress
+from relay_operator.flows.managed.resource import Change, ObsT
 from relay_operator.flows.managed.result import Accepted, OutcomeUnknown, Rejected, Result, Sent, Switched
-from relay_operator.flows.managed.view import Difference, Former, Gate, Recovery, Seen, Value
+from relay_operator.flows.managed.view import Former, Gate, Recovery, Seen, Value
 
 _OF_OTHERS = frozenset(
     {
@@ -74,7 +73,7 @@ def report_of(
         case OutcomeUnknown(error):
             return _unknown(facts, action, error)
         case Switched(observed):
-            return replace(_progressing(facts, observed), back=Return.SOON)
+            return replace(progressing(facts, observed), back=Return.SOON)
         case Accepted(observed) if isinstance(action, actions.Adopt):
             return _adopted(facts, facts.resource.detail(observed))
         case Accepted(observed):
@@ -146,7 +145,7 @@ def _resent(facts: Facts[SpecT, StatusT, ObsT], error: CloudError) -> Report:
 def _created(facts: Facts[SpecT, StatusT, ObsT], observed: ObsT) -> Report:
     """Ready at once only if no change is left to make, such as a stop."""
     if not predicates.changes_of(facts.resource, facts.obj, observed, facts.now):
-        report = _progressing(facts, observed)
+        report = progressing(facts, observed)
         if serving(facts.obj.status) is not None and report.ready == "True":
             return blue_green_report.replacing(facts.resource.detail(observed))
         return replace(report, back=Return.SOON) if former(facts.obj.status) else report
@@ -189,7 +188,7 @@ def _decided(facts: Facts[SpecT, StatusT, ObsT], action: Action, *, unreachable:
         case actions.DropFormer():
             return _of_the_present(facts, Return.SOON)
         case Keep() if facts.observed is not None:
-            report = with_excess(facts, blue_green_report.with_the_old(facts, _progressing(facts, facts.observed)))
+            report = with_excess(facts, blue_green_report.with_the_old(facts, progressing(facts, facts.observed)))
             return replace(report, back=Return.SHORTLY) if facts.view.former is Former.GOING else report
         case _:
             return None
@@ -243,7 +242,7 @@ def _of_the_present(facts: Facts[SpecT, StatusT, ObsT], back: Return, aside: For
     otherwise = plan(replace(facts.view, former=aside))
     said = _decided(facts, otherwise, unreachable=False)
     # What is about to be sent for the present one shows whether it is as desired: until then, Ready stays.
-    return replace(said or replace(_progressing(facts, facts.observed), ready=None), back=back)
+    return replace(said or replace(progressing(facts, facts.observed), ready=None), back=back)
 
 
 def _waiting(facts: Facts[SpecT, StatusT, ObsT], reason: Reason, *, unreachable: bool) -> Report | None:
@@ -288,7 +287,7 @@ def _left_alone(facts: Facts[SpecT, StatusT, ObsT]) -> Report:
         return replace(paused(facts.obj.status, facts.obj.metadata), back=Return.TRANSITION, extra=())
     if facts.observed is None or facts.view.seen is Seen.GONE:
         return Report("False", None, Reason.PAUSED, _last_word(facts), Return.SETTLED)
-    shown, (deadline, told) = _progressing(facts, facts.observed), kept_stopped(facts)
+    shown, (deadline, told) = progressing(facts, facts.observed), kept_stopped(facts)
     if told:
         message = facts.resource.detail(facts.observed) + told
         shown = replace(shown, message=message, deletion_deadline=deadline)
@@ -376,10 +375,6 @@ def _another(facts: Facts[SpecT, StatusT, ObsT]) -> str:
     return "recovery.onTerminated: Recreate makes another" if recovers else "recreate this object to get another"
 
 
-def _runs(facts: Facts[SpecT, StatusT, ObsT]) -> bool:
-    return facts.resource.runs or isinstance(facts.obj.spec, WorkloadSpec)
-
-
 def _outcome_unknown(facts: Facts[SpecT, StatusT, ObsT], clue: str) -> Report:
     answer = f"gpurelay.dev/retry-create={facts.intent.token if facts.intent is not None else 'yes'}"
     message = (
@@ -387,49 +382,3 @@ def _outcome_unknown(facts: Facts[SpecT, StatusT, ObsT], clue: str) -> Report:
         f"if it does not, {annotate(facts.key, answer)}"
     )
     return unknown(Reason.CREATE_OUTCOME_UNKNOWN, message, Return.SETTLED, stalled=True)
-
-
-def _stopped(facts: Facts[SpecT, StatusT, ObsT], detail: str) -> Report:
-    spec, now = facts.obj.spec, facts.now
-    reason = Reason.MAX_RUNTIME_REACHED if predicates.runtime_used_up(facts.obj, now) else Reason.STOPPED
-    if schedule.resting(spec, now) and not predicates.stopped_for_good(facts.obj, now):
-        reason = Reason.OUTSIDE_SCHEDULE
-        detail = f"{detail} until its schedule lets it run{schedule.until(spec, now)}"
-    waits = reason is Reason.MAX_RUNTIME_REACHED or drain(facts.resource, facts.obj) is not None
-    if facts.view.difference is Difference.NONE and waits and facts.note:
-        detail = f"{detail}; {facts.note}"
-    # If the balance stopped it, its deadline holds even if it should be stopped by now: the cloud does not know that.
-    # It is over once there are funds; that of an interruption is over, too: what people stop is kept (section 3).
-    before = facts.obj.status
-    holds = before.state == "stopped" and not facts.funded_since
-    deadline = workload.told(before).deletion_deadline if holds else None
-    doom = "" if deadline is None else doomed(deadline)
-    return Report("True", None, reason, detail + doom, Return.SETTLED, deletion_deadline=deadline)
-
-
-def _progressing(facts: Facts[SpecT, StatusT, ObsT], observed: ObsT) -> Report:
-    """The report on the resource's own state, if nothing is done about it."""
-    detail = facts.resource.detail(observed)
-    match facts.resource.progress(observed):
-        case Progress.READY:
-            reason = Reason.RUNNING if _runs(facts) else Reason.AVAILABLE
-            return Report("True", None, reason, detail, Return.SETTLED)
-        case Progress.STOPPED:
-            return _stopped(facts, detail)
-        case Progress.DEGRADED:
-            return Report("False", ConditionType.RECONCILING, Reason.DEGRADED, detail)
-        case Progress.OFFLINE:
-            return Report("False", ConditionType.RECONCILING, Reason.OFFLINE, detail, Return.SETTLED)
-        case Progress.INTERRUPTED:
-            since = predicates.since_in(facts.obj, "interrupted", facts.now)
-            deadline, told = kept(facts, since)
-            message = f"{detail}; interrupted since {rfc3339(since)}{told}"
-            return Report("False", ConditionType.RECONCILING, Reason.INTERRUPTED, message, deletion_deadline=deadline)
-        case Progress.FAILED:
-            return Report("False", ConditionType.STALLED, Reason.FAILED, detail, Return.SETTLED)
-        case Progress.PENDING | Progress.GONE:
-            begins = Reason.DEPLOYING if _runs(facts) else Reason.CREATING
-            stops = facts.resource.told(facts.obj, observed).get("state") == "stopping"
-            return Report("False", ConditionType.RECONCILING, Reason.STOPPING if stops else begins, detail)
-        case _ as never:
-            assert_never(never)

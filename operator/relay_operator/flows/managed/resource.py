@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from enum import StrEnum
-from typing import Generic, Protocol, TypeAlias, TypeVar
+from typing import Final, Generic, Protocol, TypeAlias, TypeVar
 
 from pydantic import JsonValue
 
@@ -114,6 +114,9 @@ class Inputs:
     """The entry of `gpu.modelIds` that this attempt requests; empty if the spec names none."""
 
 
+NO_INPUTS: Final = Inputs()
+
+
 @dataclass(frozen=True, slots=True)
 class Found(Generic[FoundT_co]):
     """The resource with the name."""
@@ -168,7 +171,6 @@ class ExternalResource(Protocol[SpecT, StatusT, ObsT]):
 
     async def observe(self, cloud: Cloud, cloud_id: str, last: StatusT, look: Look) -> ObsT:
         """The resource with this id, or `address`. Raises NotFound."""
-        ...
 
     async def find(self, cloud: Cloud, name: str, unclaimed: UnclaimedIds) -> SearchResult[ObsT]:
         """Search for the live resource with this name, in a bounded number of requests.
@@ -187,7 +189,6 @@ class ExternalResource(Protocol[SpecT, StatusT, ObsT]):
 
     async def create(self, cloud: Cloud, obj: Resource[SpecT, StatusT], intent: CreateIntent, inputs: Inputs) -> ObsT:
         """Send one create. MUST NOT do anything that can fail after the cloud answered."""
-        ...
 
     def of_another(self, obj: Resource[SpecT, StatusT], intent: CreateIntent, made: ObsT) -> tuple[str, ...]:
         """What in the answer to this create shows that it is about something else, as `differences` tells it.
@@ -198,11 +199,9 @@ class ExternalResource(Protocol[SpecT, StatusT, ObsT]):
 
     async def delete(self, cloud: Cloud, cloud_id: str) -> None:
         """Terminate the resource with this id, or `address`. Repeatable; raises NotFound if it is gone."""
-        ...
 
     def immutable(self, obj: Resource[SpecT, StatusT]) -> Mapping[str, JsonValue]:
         """What the cloud cannot change after the create, by spec field name, with defaults and without secrets."""
-        ...
 
     def differences(self, obj: Resource[SpecT, StatusT], observed: ObsT) -> tuple[str, ...]:
         """Those of `immutable` that the cloud reports with another value, as `field: asked X, has Y`."""
@@ -220,11 +219,9 @@ class ExternalResource(Protocol[SpecT, StatusT, ObsT]):
 
     def identity(self, observed: ObsT) -> tuple[str, str]:
         """The resource's id and name in the cloud; the name is empty if the cloud does not report it."""
-        ...
 
     def detail(self, observed: ObsT) -> str:
         """One sentence about what the cloud says, with `statusReason` verbatim."""
-        ...
 
     def status(self, obj: Resource[SpecT, StatusT], observed: ObsT) -> StatusT:
         """`obj.status` with everything that mirrors the cloud updated, except the id, which the engine sets."""

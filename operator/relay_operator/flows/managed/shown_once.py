@@ -5,7 +5,8 @@ from datetime import datetime, timedelta
 
 from pydantic import JsonValue
 
-from relay_kube.kube import SECRETS, JsonObject, Kube, NotFound, Refused
+from relay_kube.errors import NotFound, Refused
+from relay_kube.kube import SECRETS, JsonObject, Kube
 from relay_operator.api.meta import ANNOTATION_PREFIX, ObjectKey
 from relay_operator.engine.manifests import as_secret, is_owned_by, owner, part, unquoted
 from relay_operator.flows.managed.view import Value

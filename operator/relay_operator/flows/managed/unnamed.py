@@ -11,6 +11,7 @@ from relay_operator.engine.cache import Cache
 from relay_operator.engine.intent import changed_fields, sent_to
 from relay_operator.flows.managed.abilities import Unnamed
 from relay_operator.flows.managed.resource import CannotTell, ExternalResource, Found, ObsT
+from relay_operator.flows.managed.subject import Subject
 
 _LATEST: Final = timedelta(minutes=10)
 """How long after a create was sent its resource may appear: an equal one that is made later may be somebody else's."""
@@ -20,16 +21,15 @@ async def found_unnamed(
     resource: ExternalResource[SpecT, StatusT, ObsT],
     kind: Unnamed[Resource[SpecT, StatusT], ObsT],
     cache: Cache,
-    key: ObjectKey,
-    obj: Resource[SpecT, StatusT],
+    subject: Subject[SpecT, StatusT],
     intent: CreateIntent,
-    account: AccountReady,
 ) -> Found[ObsT] | CannotTell:
     """The resource that equals the spec, if the spec was sent and no other object has it.
 
     `resource` and `kind` are the same object. Nothing else proves the owner: if the account does not allow adoption,
     nothing is taken over. Raises CloudError.
     """
+    key, obj, account = subject.key, subject.obj, subject.account
     another = changed_fields(intent.spec_hash, resource.immutable(obj))
     if another or not account.adoption_allowed:
         return CannotTell()

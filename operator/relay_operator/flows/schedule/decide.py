@@ -160,12 +160,10 @@ def _since(view: View) -> datetime:
 def _due(view: View, timetable: Timetable, now: datetime) -> Iterator[Action]:
     since = _since(view)
     begin = since if view.deadline is None else max(since, now - view.deadline)
-    missed = timetable.missed(begin, now)
-    if missed is not None:
+    if (missed := timetable.missed(begin, now)) is not None:
         yield from _start(view, missed)
         return
-    late = timetable.missed(since, begin)
-    if late is not None:
+    if (late := timetable.missed(since, begin)) is not None:
         limit = (now - begin).total_seconds()
         text = f"nothing was started for {rfc3339(late.latest)}: it was missed by more than {limit:.0f} s"
         yield Tell(Matter.MISSED_SCHEDULE, late.latest, text)
@@ -209,8 +207,7 @@ def _beyond_limits(view: View) -> Iterator[Remove]:
 def _started(view: View, now: datetime) -> Iterator[AdoptBatch]:
     """Record the latest batch that the status does not cover: it may be gone before the next time comes."""
     untold = [_minute(child, view) for child in view.children if not _is_told(child, view)]
-    passed = [minute for minute in untold if minute <= now.timestamp() // 60]
-    if passed:
+    if passed := [minute for minute in untold if minute <= now.timestamp() // 60]:
         yield AdoptBatch(datetime.fromtimestamp(max(passed) * 60, UTC))
 
 

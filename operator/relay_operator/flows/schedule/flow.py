@@ -5,7 +5,8 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Final, assert_never
 
-from relay_kube.kube import AlreadyExists, Kube, NotLeading, Refused, ResourceType
+from relay_kube.errors import AlreadyExists, NotLeading, Refused
+from relay_kube.kube import Kube, ResourceType
 from relay_operator.api.conditions import Reason
 from relay_operator.api.inferencebatchschedule import (
     DEFINITION,
@@ -76,6 +77,7 @@ class Written:
 class ScheduleFacts:
     """What a pass gathered; everything after is decided from it alone."""
 
+    key: ObjectKey
     written: Written
     now: datetime
     view: View
@@ -117,70 +119,68 @@ class ScheduleFlow(Flow[Written, ScheduleFacts, Decision, Done, ScheduleMemory])
     async def gather(self, turn: Turn, obj: Written, memory: ScheduleMemory) -> ScheduleFacts:
         found, trouble = _timetable(obj.schedule)
         view = _view(obj.schedule, found, self.engine.cache.owned_by(turn.key, turn.uid), turn.now)
-        return ScheduleFacts(obj, turn.now, view, trouble)
+        return ScheduleFacts(turn.key, obj, turn.now, view, trouble)
 
     def plan(self, facts: ScheduleFacts) -> Decision:
         return decide(facts.view, facts.now)
 
     async def act(self, facts: ScheduleFacts, action: Decision, memory: ScheduleMemory, writer: ObjectWriter) -> Done:
-        done, key = Done(), writer.key
-        for each in await self._possible(facts, key, action, done, memory):
+        done = Done()
+        for each in await self._possible(facts, action, done, memory):
             match each:
                 case Remove(why=Removal.HISTORY) if done.history_stays:
                     pass
                 case Remove():
-                    await self._remove(facts, key, each, done, memory)
+                    await self._remove(facts, each, done, memory)
                 case StartBatch():
-                    await self._start(facts, key, each, done, memory)
+                    await self._start(facts, each, done, memory)
                 case AdoptBatch(scheduled=moment) | CountFrom(moment=moment):
                     done.started = moment
                 case Tell():
-                    self._tell(key, facts, each, memory)
+                    self._tell(facts, each, memory)
                 case _ as never:
                     assert_never(never)
         memory.refusals = memory.refusals + 1 if done.refused else 0
         return done
 
-    async def _remove(
-        self, facts: ScheduleFacts, key: ObjectKey, remove: Remove, done: Done, memory: ScheduleMemory
-    ) -> None:
+    async def _remove(self, facts: ScheduleFacts, remove: Remove, done: Done, memory: ScheduleMemory) -> None:
         """Delete a batch. A finished one that the API server does not let go holds up no batch of a later time."""
         child = remove.child
         try:
-            await self._fenced(facts, key).delete(batches.TYPE, key.namespace, child.name, uid=child.uid)
+            await self._fenced(facts).delete(batches.TYPE, facts.key.namespace, child.name, uid=child.uid)
         except Refused as refused:
             if remove.why is not Removal.HISTORY:
                 raise
             done.history_stays = True
             text = f"{child.name} is beyond the limits of the history, and cannot be deleted: {refused}"
-            self._tell(key, facts, Tell(Matter.HISTORY_STAYS, child.created, text), memory)
+            self._tell(facts, Tell(Matter.HISTORY_STAYS, child.created, text), memory)
         else:
             done.names.append("Remove")
             done.sentences.append(f"{child.name} is deleted: {remove.why}")
 
-    def _fenced(self, facts: ScheduleFacts, key: ObjectKey) -> Kube:
+    def _fenced(self, facts: ScheduleFacts) -> Kube:
         """The API server, for one write right now. Raises KubeError if another replica, or another pass, decides."""
         if not self.leading():
             raise NotLeading
-        if not fence(self.engine.cache, key, facts.written.metadata, None)():
+        if not fence(self.engine.cache, facts.key, facts.written.metadata, None)():
             raise SupersededError
         return self.engine.kube
 
     async def _possible(
-        self, facts: ScheduleFacts, key: ObjectKey, decision: Decision, done: Done, memory: ScheduleMemory
+        self, facts: ScheduleFacts, decision: Decision, done: Done, memory: ScheduleMemory
     ) -> Sequence[Action]:
         """The actions without a replacement that the API server refuses: the running batch must not go for nothing."""
         start = next((each for each in decision.actions if isinstance(each, StartBatch)), None)
         if start is None or not any(map(_replaces, decision.actions)):
             return decision.actions
-        kube, uid = self.engine.kube, facts.written.metadata.uid
+        key, uid = facts.key, facts.written.metadata.uid
         body = batches.manifest(key, uid, facts.written.body, start)
         try:
-            await self._fenced(facts, key).try_create(batches.TYPE, key.namespace, body)
+            await self._fenced(facts).try_create(batches.TYPE, key.namespace, body)
         except AlreadyExists:
-            if batches.controlled_by(await kube.get(batches.TYPE, key.namespace, start.name), uid):
+            if batches.controlled_by(await self.engine.kube.get(batches.TYPE, key.namespace, start.name), uid):
                 return decision.actions
-            self._taken(key, facts, start, memory)
+            self._taken(facts, start, memory)
         except Refused as refused:
             if _QUOTA in str(refused):
                 return decision.actions
@@ -189,18 +189,16 @@ class ScheduleFlow(Flow[Written, ScheduleFacts, Decision, Done, ScheduleMemory])
             return decision.actions
         return [each for each in decision.actions if not (each == start or _replaces(each))]
 
-    async def _start(
-        self, facts: ScheduleFacts, key: ObjectKey, start: StartBatch, done: Done, memory: ScheduleMemory
-    ) -> None:
+    async def _start(self, facts: ScheduleFacts, start: StartBatch, done: Done, memory: ScheduleMemory) -> None:
         """Create the batch, or find that it exists; its name rules out a second one."""
-        kube, uid = self.engine.kube, facts.written.metadata.uid
+        key, uid = facts.key, facts.written.metadata.uid
         try:
             body = batches.manifest(key, uid, facts.written.body, start)
-            raw = await self._fenced(facts, key).create(batches.TYPE, key.namespace, body)
+            raw = await self._fenced(facts).create(batches.TYPE, key.namespace, body)
         except AlreadyExists:
-            raw = await kube.get(batches.TYPE, key.namespace, start.name)
+            raw = await self.engine.kube.get(batches.TYPE, key.namespace, start.name)
             if not batches.controlled_by(raw, uid):
-                self._taken(key, facts, start, memory)
+                self._taken(facts, start, memory)
                 return
         except Refused as refused:
             done.refused = f"the batch {start.name} is refused: {refused}"
@@ -212,17 +210,17 @@ class ScheduleFlow(Flow[Written, ScheduleFacts, Decision, Done, ScheduleMemory])
         done.names.append("Start")
         done.sentences.append(f"{start.name} is started")
 
-    def _taken(self, key: ObjectKey, facts: ScheduleFacts, start: StartBatch, memory: ScheduleMemory) -> None:
+    def _taken(self, facts: ScheduleFacts, start: StartBatch, memory: ScheduleMemory) -> None:
         text = f"no batch starts: an InferenceBatch {start.name} exists that is not this schedule's"
-        self._tell(key, facts, Tell(Matter.BATCH_NAME_TAKEN, start.scheduled, text), memory)
+        self._tell(facts, Tell(Matter.BATCH_NAME_TAKEN, start.scheduled, text), memory)
 
-    def _tell(self, key: ObjectKey, facts: ScheduleFacts, tell: Tell, memory: ScheduleMemory) -> None:
+    def _tell(self, facts: ScheduleFacts, tell: Tell, memory: ScheduleMemory) -> None:
         """Record an Event once per time, within the life of this process."""
         if memory.told.get(tell.matter) == tell:
             return
         memory.told[tell.matter] = tell
         kind = "Normal" if tell.matter in _NORMAL else "Warning"
-        self.engine.announce(key, memory, Note(kind, tell.matter, tell.text))
+        self.engine.announce(facts.key, memory, Note(kind, tell.matter, tell.text))
 
     def tell(self, turn: Turn, facts: ScheduleFacts, action: Decision, result: Done, memory: ScheduleMemory) -> Told:
         schedule, trouble = facts.written.schedule, facts.trouble

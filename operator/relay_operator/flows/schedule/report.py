@@ -62,8 +62,7 @@ def report_of(
     """The report on whether batches start."""
     is_paused = schedule.metadata.held
     extra = (held_by(schedule.metadata),) if is_paused else ()
-    trouble = finding.trouble
-    if trouble is not None:
+    if (trouble := finding.trouble) is not None:
         return Report(
             "False", ConditionType.STALLED, trouble.reason, trouble.message, Return.NEVER, extra=extra, looks=looks
         )

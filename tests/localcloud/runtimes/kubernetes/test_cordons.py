@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from relay_kube.kube import Conflict, KubeError, NotFound, Refused, Unavailable
+from relay_kube.errors import Conflict, KubeError, NotFound, Refused, Unavailable
 from relay_kube.mirror import Mirror
 from relay_localcloud.capacity.nodes import CORDONED, NODES
 from relay_localcloud.providers import node_events

@@ -5,7 +5,8 @@ from typing import cast
 
 import pytest
 
-from relay_kube.kube import Kube, NotLeading
+from relay_kube.errors import NotLeading
+from relay_kube.kube import Kube
 from relay_operator.api.inferencebatch import InferenceBatch, OutputStatus, RequestCounts
 from relay_operator.flows.batch.destinations import Destinations
 from relay_operator.flows.batch.result import Published

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
-from relay_kube.kube import NotLeading
+from relay_kube.errors import NotLeading
 from relay_operator.api.conditions import Reason
 from relay_operator.api.inferencebatch import RequestCounts
 from relay_operator.flows.batch.destinations import ANSWERS, ERRORS, Destinations

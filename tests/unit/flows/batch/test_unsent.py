@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 
 from relay_client import Cloud
-from relay_kube.kube import NotLeading, Unavailable
+from relay_kube.errors import NotLeading, Unavailable
 from relay_operator.engine.cache import Cache
 from relay_operator.engine.confirmation import ConfirmationDelays
 from relay_operator.flows.batch.actions import Begin, Submit

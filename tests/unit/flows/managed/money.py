@@ -5,9 +5,13 @@ from dataclasses import replace
 from pydantic import JsonValue
 
 from relay_operator.api.cloudaccount import AccountBudget
-from relay_operator.api.meta import ObjectKey, Reservation
+from relay_operator.api.meta import ObjectKey, Reservation, Resource
+from relay_operator.api.workload import SpecT, StatusT
 from relay_operator.engine.commitment import NOTHING, Commitment
+from relay_operator.engine.flow import Turn
 from relay_operator.engine.queue import Priority
+from relay_operator.flows.managed.memory import ManagedMemory
+from relay_operator.flows.managed.subject import Subject
 from tests.unit.flows.managed.world import NAMESPACE, World
 
 H100: JsonValue = {"modelId": "h100"}
@@ -25,6 +29,12 @@ def limited(
     for key in world.cache.keys("GpuPod"):  # as whatever uses an account that has changed
         if only in {"", key.name}:
             world.queue.add(key, Priority.CHANGE)
+
+
+def subject(world: World, obj: Resource[SpecT, StatusT]) -> Subject[SpecT, StatusT]:
+    """An object that is about to be looked at with the world's account."""
+    turn = Turn(obj.key, obj.metadata.uid, world.clock.wall(), Priority.CHANGE)
+    return Subject(turn, obj, world.account.ready, ManagedMemory(obj.metadata.uid))
 
 
 def account(world: World) -> ObjectKey:

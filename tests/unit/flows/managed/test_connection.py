@@ -6,7 +6,8 @@ from dataclasses import replace
 import pytest
 from pydantic import JsonValue
 
-from relay_kube.kube import CONFIG_MAPS, SECRETS, Conflict, KubeError, NotLeading
+from relay_kube.errors import Conflict, KubeError, NotLeading
+from relay_kube.kube import CONFIG_MAPS, SECRETS
 from relay_operator.api.connection import Connection, ConnectionTarget
 from relay_operator.api.meta import ObjectKey
 from relay_operator.flows.managed.connection import MOST_CHARACTERS, Reached, filled
@@ -77,22 +78,16 @@ async def write(
     world: World, connection: JsonValue, memory: ManagedMemory | None = None, reached: Reached = REACHED
 ) -> str:
     """What is in the way; empty where nothing is."""
-    asked = None if connection is None else Connection.model_validate(connection)
-    told = await world.flow.connections.write(
-        KEY, "u1", asked, reached, memory or ManagedMemory("u1"), lambda: world.leading
-    )
-    return told or ""
+    asked = Connection.model_validate(connection)
+    return await world.flow.connections.write(KEY, "u1", asked, reached, memory or ManagedMemory("u1"))
 
 
 def stored(world: World, plural: str, name: str) -> Json:
     return world.server.objects[plural, NAMESPACE, name]
 
 
-@pytest.mark.parametrize(
-    ("connection", "reached"), [(None, REACHED), (BOTH, Reached("", "pod-1"))], ids=["not asked for", "not reached yet"]
-)
-async def test_nothing_is_written_where_it_is(world: World, connection: JsonValue, reached: Reached) -> None:
-    assert await write(world, connection, reached=reached) == ""
+async def test_where_it_is_is_not_written_before_that_is_known(world: World) -> None:
+    assert await write(world, BOTH, reached=Reached("", "pod-1")) == ""
     assert world.server.calls == []
 
 

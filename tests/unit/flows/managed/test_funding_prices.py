@@ -8,7 +8,7 @@ from pydantic import JsonValue
 
 from relay_client import CapacityExhausted, CloudUnavailable
 from relay_operator.api.cloudaccount import AccountBudget, NamespaceBudget, SharedBudget
-from relay_operator.api.meta import PLAN_ONLY, ObjectKey
+from relay_operator.api.meta import PLAN_ONLY
 from relay_operator.api.servingdeployment import ServingDeployment
 from relay_operator.budgets.prices import Prices
 from relay_operator.engine.shared_lists import SharedLists
@@ -20,7 +20,7 @@ from relay_operator.kinds.sshkey import SshKey, SshKeys
 from relay_wire.clusters import ClusterSummary
 from relay_wire.serving import Deployment
 from tests.unit.flows.managed.cloudpods import refused
-from tests.unit.flows.managed.money import H100, TWO, limited
+from tests.unit.flows.managed.money import H100, TWO, limited, subject
 from tests.unit.flows.managed.world import NAMESPACE, World
 
 if TYPE_CHECKING:
@@ -113,11 +113,9 @@ async def test_scaling_down_is_planned_at_the_price_after_it(
     obj = GpuCluster.model_validate({"metadata": metadata, "spec": spec, "status": status})
     summary = {"id": "c-1", "organizationId": "org-1", "name": "c", "status": "running", "replicaCount": 3}
     seen = SeenCluster(ClusterSummary.model_validate({**summary, "gpuModelId": model}))
-    ready = world.account.ready
     resource = GpuClusters(SharedLists(60.0, world.clock.monotonic))
     funding = Funding(resource, world.account, world.budgets, world.pricing)
-    key = ObjectKey("GpuCluster", NAMESPACE, "c")
-    assert (await funding.look(key, obj, ready, None, seen, "", Ahead(change=change))).quote == cents
+    assert (await funding.look(subject(world, obj), None, seen, "", Ahead(change=change))).quote == cents
 
 
 @pytest.mark.parametrize("annotations", [{}, {PLAN_ONLY: "true"}])
@@ -130,13 +128,11 @@ async def test_a_cluster_has_the_catalogs_price_whether_or_not_something_limits_
     obj = GpuCluster.model_validate({"metadata": metadata, "spec": spec, "status": {"id": "c-1", "gpuCount": 2}})
     summary = {"id": "c-1", "organizationId": "org-1", "name": "c", "status": "running", "replicaCount": 3}
     seen = SeenCluster(ClusterSummary.model_validate({**summary, "gpuModelId": "h100"}))
-    ready = world.account.ready
     resource = GpuClusters(SharedLists(60.0, world.clock.monotonic))
     funding = Funding(resource, world.account, world.budgets, world.pricing)
-    key = ObjectKey("GpuCluster", NAMESPACE, "c")
-    assert (await funding.look(key, obj, ready, None, seen, "", Ahead())).price == 1200
+    assert (await funding.look(subject(world, obj), None, seen, "", Ahead())).price == 1200
     world.pricing.failure = CloudUnavailable("get_pricing", "no answer")
-    unread = await funding.look(key, obj, ready, None, seen, "", Ahead())
+    unread = await funding.look(subject(world, obj), None, seen, "", Ahead())
     assert (unread.price, unread.refusal) == (None, None)
 
 
@@ -152,8 +148,7 @@ async def test_a_cluster_can_be_priced_and_set_aside_whatever_number_of_replicas
     resource = GpuClusters(SharedLists(60.0, world.clock.monotonic))
     funding = Funding(resource, world.account, world.budgets, world.pricing)
     world.pricing.prices = Prices({"h100": 10**15}, {})
-    key = ObjectKey("GpuCluster", NAMESPACE, "c")
-    said = await funding.look(key, obj, world.account.ready, None, seen, "", Ahead(pays=True, beside=True))
+    said = await funding.look(subject(world, obj), None, seen, "", Ahead(pays=True, beside=True))
     (row,) = cast("list[Blue]", set_aside(obj.status, *costs(resource, obj, seen, said.price))["former"])
     assert (row.price_per_hour_cents, (row.gpus or 0) < 2**63) == (10**15 if replicas else 0, True)
 
@@ -169,8 +164,7 @@ async def test_a_locked_price_has_a_bound_with_all_replicas(world: World) -> Non
     row = {"id": "d-1", "status": "running", "gpuModelId": "h100", "replicasDesired": 2**31 - 1}
     seen = Seen(Deployment.model_validate({**row, "pricePerHourCents": 10**15}))
     funding = Funding(ServingDeployments(cast("Parts", parts)), world.account, world.budgets, world.pricing)
-    key = ObjectKey("ServingDeployment", NAMESPACE, "d")
-    assert (await funding.look(key, obj, world.account.ready, None, seen, "", Ahead())).quote == 10**15
+    assert (await funding.look(subject(world, obj), None, seen, "", Ahead())).quote == 10**15
 
 
 async def test_what_has_no_price_asks_for_none(world: World) -> None:
@@ -180,6 +174,5 @@ async def test_what_has_no_price_asks_for_none(world: World) -> None:
     funding = Funding(SshKeys(cast("Parts", parts)), world.account, world.budgets, world.pricing)
     metadata: JsonValue = {"name": "ada", "namespace": NAMESPACE}
     obj = SshKey.model_validate({"metadata": metadata, "spec": {"publicKey": "ssh-ed25519 AAAA"}})
-    ready = world.account.ready
-    said = await funding.look(ObjectKey("SshKey", NAMESPACE, "ada"), obj, ready, None, None, "", Ahead(pays=True))
+    said = await funding.look(subject(world, obj), None, None, "", Ahead(pays=True))
     assert (said, world.pricing.asked) == (UNLIMITED, 0)

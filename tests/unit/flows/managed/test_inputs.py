@@ -7,7 +7,8 @@ from typing import cast
 import pytest
 from pydantic import JsonValue
 
-from relay_kube.kube import CONFIG_MAPS, SECRETS, JsonObject, Kube, KubeError, ResourceType
+from relay_kube.errors import KubeError
+from relay_kube.kube import CONFIG_MAPS, SECRETS, JsonObject, Kube, ResourceType
 from relay_operator.api.parts import EnvFromSource, EnvVar
 from relay_operator.api.references import ValueSource
 from relay_operator.engine.manifests import texts

@@ -5,7 +5,8 @@ from collections.abc import AsyncIterator
 import aiohttp
 import pytest
 
-from relay_kube.kube import ApiAccess, JsonObject, Kube, KubeError, ResourceType
+from relay_kube.errors import KubeError
+from relay_kube.kube import ApiAccess, JsonObject, Kube, ResourceType
 from relay_operator.api.cloudaccount import Orphans
 from relay_operator.api.conditions import ConditionType, Reason
 from relay_operator.api.meta import ObjectKey

@@ -6,12 +6,11 @@ from typing import TYPE_CHECKING, cast
 import pytest
 from pydantic import JsonValue
 
-from relay_operator.api.meta import ObjectKey
 from relay_operator.api.servingdeployment import ServingDeployment
-from relay_operator.engine.account import AccountReady
 from relay_operator.flows.managed.funding import Ahead, Funding
 from relay_operator.kinds.servingdeployment import Seen, ServingDeployments
 from relay_wire.serving import Deployment
+from tests.unit.flows.managed.money import subject
 from tests.unit.flows.managed.world import NAMESPACE, World
 
 if TYPE_CHECKING:
@@ -36,8 +35,6 @@ async def test_each_added_replica_costs_at_least_what_the_others_do(
     }
     obj = ServingDeployment.model_validate({"metadata": {"name": "llm", "namespace": NAMESPACE}, "spec": spec})
     row = {"id": "d-1", "status": "running", "gpuModelId": "h100", "replicasDesired": 2, "pricePerHourCents": locked}
-    ready = world.account.state
-    assert isinstance(ready, AccountReady)
-    key, seen = ObjectKey("ServingDeployment", NAMESPACE, "llm"), Seen(Deployment.model_validate(row))
-    said = await funding.look(key, obj, ready, None, seen, "", Ahead(pays=True, change="scale"))
+    seen = Seen(Deployment.model_validate(row))
+    said = await funding.look(subject(world, obj), None, seen, "", Ahead(pays=True, change="scale"))
     assert said.quote == cents

@@ -2,7 +2,7 @@
 
 import pytest
 
-from relay_kube.kube import Unavailable
+from relay_kube.errors import Unavailable
 from relay_operator.api.meta import ObjectKey
 from tests.unit.engine.apiserver import Fault
 from tests.unit.flows.managed.world import NAMESPACE, World

@@ -8,7 +8,7 @@ import orjson
 import pytest
 from pydantic import JsonValue
 
-from relay_kube.kube import Conflict, NotFound
+from relay_kube.errors import Conflict, NotFound
 from relay_operator.api.meta import ADOPT_ID, ANNOTATION_PREFIX, CREATE_INTENT, FINALIZER, PAUSED, PLAN_ONLY, ObjectKey
 from relay_operator.engine.leftover import Fate, Leftover
 from relay_operator.engine.vanished import DepartedObject, Vanished

@@ -161,7 +161,7 @@ class World:
                 self.cache,
                 self.budgets,
             ),
-            connections=ConnectionWriter(kube),
+            connections=ConnectionWriter(kube, lambda: self.leading),
             retry_policy=policy,
             installation=engine.installation,
             unreachable_after=3,
