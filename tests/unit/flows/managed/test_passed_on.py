@@ -4,6 +4,7 @@ import pytest
 
 from relay_kube.errors import Unavailable
 from relay_operator.api.meta import ObjectKey
+from relay_operator.flows.managed.memory import ManagedMemory
 from tests.unit.engine.apiserver import Fault
 from tests.unit.flows.managed.world import NAMESPACE, World
 
@@ -69,3 +70,26 @@ async def test_what_keeps_it_from_being_forgotten_is_tried_again(
     await passed_on.wait(60)
     assert (failing, forgotten[0]) == ([], (KEY, False))
     assert passed_on.reconciler.memories.get(KEY) is None
+
+
+async def test_the_former_object_is_forgotten_before_another_of_its_name_has_its_first_pass(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    forgotten, failing = list[str](), [KEY]
+
+    async def forget(_: object, key: ObjectKey, memory: ManagedMemory | None) -> None:
+        if key in failing:
+            failing.remove(key)
+            raise Unavailable(500, "Scripted", "scripted")
+        forgotten.extend([] if memory is None else [memory.uid])
+
+    monkeypatch.setattr(type(world.flow), "forget", forget)
+    world.apply()
+    await world.wait(10)
+    former = world.obj().metadata.uid
+    world.delete(force=True)
+    world.apply()
+    await world.settle()
+    assert (world.pods.count("create"), forgotten) == (1, [])
+    await world.wait(10)
+    assert (world.pods.count("create"), forgotten, world.reason()) == (2, [former], "Running")
