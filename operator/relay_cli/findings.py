@@ -110,7 +110,8 @@ def _account(account: AnyAccount) -> Iterator[_Told]:
 def _operator(unseen: Sequence[str]) -> Iterator[_Told]:
     if unseen:
         text = (
-            f"no operator has looked at {_some(unseen)}: check that the operator runs, leads and watches this namespace"
+            f"no operator has looked at the present spec of {_some(unseen)}: check that the operator runs, leads and "
+            "watches this namespace, and that the cloud answers"
         )
         yield "operator", Verdict.WRONG, text
 
@@ -127,8 +128,8 @@ def _url(seen: Seen) -> Iterator[_Told]:
         case Failure():
             ready = _condition(seen.account, ConditionType.READY)
             operators = ready is not None and ready.status == "True"
-            beside = "; the operator reaches it, so the address may not work from your machine" if operators else ""
-            yield "url", Verdict.WARNING if operators else Verdict.WRONG, f"{seen.url}{beside}"
+            beside = "; the operator reached it at its last look, so the address may not work from your machine"
+            yield "url", Verdict.WARNING if operators else Verdict.WRONG, f"{seen.url}{beside if operators else ''}"
         case Reached(None):
             yield "url", Verdict.OK, "it answers"
             yield "clock", Verdict.WARNING, "the cloud's answer has no time"

@@ -198,5 +198,5 @@ def _reason(error: Exception, seconds: float | None) -> str:
     if isinstance(error, ConnectionFailedError):
         return str(error)
     if isinstance(error, TimeoutError) and seconds is not None:
-        return f"no complete answer within {seconds:g} s"
+        return f"no complete answer within {round(seconds, 1):g} s"
     return f"{type(error).__name__}: {error}"

@@ -45,7 +45,10 @@ class ReasonDoc:
 
 TYPES: Final[dict[ConditionType, TypeDoc]] = {
     ConditionType.READY: TypeDoc(
-        Polarity.POSITIVE, "always", "The cloud is as the spec asks; for an account, the key works."
+        Polarity.POSITIVE,
+        "always",
+        "The cloud is as the spec asks; for an account, the key works. What cannot be looked at keeps it, with the "
+        "`observedGeneration` of the spec that it was seen for.",
     ),
     ConditionType.RECONCILING: TypeDoc(
         Polarity.NEUTRAL, "only while True", "The operator or the cloud is working towards what the spec asks."

@@ -22,6 +22,8 @@ class Wanted:
     reason: str
     """A `Reason`; a condition that is carried over may have one of another release."""
     message: str = ""
+    generation: int | None = None
+    """That of the spec that it is about, if it is carried over; None: the present one."""
 
 
 def is_unfunded(conditions: Iterable[Condition]) -> bool:
@@ -58,7 +60,7 @@ def _written(before: Condition | None, wanted: Wanted, generation: int, now: dat
         reason=wanted.reason,
         message=clipped(wanted.message),
         last_transition_time=before.last_transition_time if stays and before is not None else now,
-        observed_generation=generation,
+        observed_generation=generation if wanted.generation is None else wanted.generation,
     )
 
 

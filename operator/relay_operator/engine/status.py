@@ -30,7 +30,7 @@ def conditions_of(before: Sequence[Condition], report: Report, now: datetime) ->
     """`Ready` always; `Reconciling` and `Stalled` only while true; the others while they have something to report."""
     ready = conditions.find(before, ConditionType.READY)
     if report.ready is None and ready is not None:
-        yield Wanted(ConditionType.READY, ready.status, ready.reason, ready.message)
+        yield Wanted(ConditionType.READY, ready.status, ready.reason, ready.message, ready.observed_generation)
     else:
         yield Wanted(ConditionType.READY, report.ready or "False", report.reason, report.message)
     if report.trouble is not None:

@@ -25,7 +25,10 @@ class Traces(Protocol):
         """Terminate the resource. Repeatable."""
 
     async def is_restored(self, cloud: Cloud, giver: Entry, name: str) -> bool:
-        """Whether a backup has restored the object that gave the name: it records an earlier create, which is gone."""
+        """Whether the object that gave the name may have lost it, as by a restore or an edit of `status.id`.
+
+        It records no later create, and what it records is gone.
+        """
 
     def giver(self, name: str) -> ObjectKey | None:
         """The object that gave this name; None if it does not exist."""

@@ -57,6 +57,13 @@ class Problems:
         """The number of all problems, shown or not."""
         return self.counts.total()
 
+    @property
+    def told(self) -> str:
+        """The first problem, and where the others are."""
+        more = self.total - 1
+        others = f", and {more} more problem{'' if more == 1 else 's'} (see status.problems)" if more else ""
+        return f"{self.first[0]}{others}"
+
     def add(self, problem: RecordProblem) -> None:
         """Add a problem; callers add them in the order of lines."""
         self.counts[problem.code] += 1

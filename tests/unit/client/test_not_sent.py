@@ -79,7 +79,7 @@ async def test_a_name_that_no_host_can_have_sent_nothing(host: str) -> None:
 async def test_a_connection_that_is_never_made_sent_nothing(
     connect_seconds: float, message: str, deaf_url: str
 ) -> None:
-    policy = CallPolicy(connect_seconds=connect_seconds, total_seconds=0.6)
+    policy = CallPolicy(connect_seconds=connect_seconds, total_seconds=0.6123)
     async with Cloud(deaf_url, KEY, policy=policy) as cloud:
         error = await failed_create(cloud)
     assert (type(error), error.outcome) == (CloudUnavailable, Outcome.NOT_SENT)

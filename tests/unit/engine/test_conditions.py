@@ -66,3 +66,10 @@ def test_ready_of_a_paused_object_is_about_the_spec_that_was_acted_on(
     found = conditions.find(told(before, paused(status, metadata), NOW), READY)
     assert found is not None
     assert (found.status, found.reason) == ready
+
+
+def test_ready_that_is_kept_stays_about_the_spec_that_it_was_seen_for() -> None:
+    """Otherwise `kubectl wait` takes a change that has not been sent for done."""
+    before, blind = [condition("True", "Running")], Report(None, STALLED, Reason.ACCOUNT_UNAUTHORIZED, "refused")
+    found = conditions.written(before, conditions_of(before, blind, NOW), 5, NOW)
+    assert [(one.type, one.observed_generation) for one in found] == [(READY, 0), (STALLED, 5)]

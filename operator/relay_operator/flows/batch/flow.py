@@ -12,6 +12,7 @@ from relay_operator.api.inferencebatch import DEFINITION, InferenceBatch, Infere
 from relay_operator.api.inferencebatch_spec import BatchDeletionPolicy
 from relay_operator.api.meta import MOST_IN_A_ROW, CreateIntent, ObjectKey
 from relay_operator.engine import identity
+from relay_operator.engine.actions import Wait
 from relay_operator.engine.backoff import RetryPolicy
 from relay_operator.engine.flow import Told, Turn
 from relay_operator.engine.identity import Installation, place_of
@@ -84,11 +85,10 @@ class BatchFlow:
         before, status = facts.obj.status, after(facts, action, result)
         report = report_of(facts, action, result, status, unreachable=memory.unanswered >= self.unreachable_after)
         due = self._due(facts, status)
-        if report is None:  # the end of long work wakes the object
-            begun = (
-                Report(None, None, Reason.UPLOADING, "", Return.NEVER) if isinstance(action, actions.Start) else None
-            )
-            return Told(before, before, begun, status.next_attempt_time, due)
+        if report is None:  # the end of long work wakes the object, and another output one whose answers fit nowhere
+            waits = isinstance(action, actions.Start) or action == Wait(Reason.OUTPUT_TOO_LARGE)
+            silent = Report(None, None, Reason.UPLOADING, "", Return.NEVER) if waits else None
+            return Told(before, before, silent, status.next_attempt_time, due)
         status = _told(facts, status, report, self.retry_policy)
         if isinstance(action, actions.Submit):  # its marker was written after the object was read
             before = before.model_copy(update={"parts": None})

@@ -265,6 +265,4 @@ def _part(number: int, made: PartMade, file_id: str) -> PartStatus:
 
 def _refused(findings: Findings) -> WorkRefused:
     problems = findings.problems
-    first = str(problems.first[0])
-    more = f", and {problems.total - 1} more problems" if problems.total > 1 else ""
-    return WorkRefused(Reason.INPUT_INVALID, f"{first}{more}; nothing was sent", shown(problems))
+    return WorkRefused(Reason.INPUT_INVALID, f"{problems.told}; nothing was sent", shown(problems))

@@ -72,7 +72,7 @@ class ManagedTraces(Generic[SpecT, StatusT, ObsT]):
         if not isinstance(tried, int | None):
             return False
         recorded = max(tried or 0, intent.attempt if intent is not None else 0)
-        ahead = 0 < recorded < identity.attempt_of(key, giver.uid, self.installation.name, name)
+        ahead = 0 < recorded <= identity.attempt_of(key, giver.uid, self.installation.name, name)
         return ahead and await self.name_of(cloud, address(giver.cloud_id, str(status.get("partOf") or ""))) is None
 
     def giver(self, name: str) -> ObjectKey | None:

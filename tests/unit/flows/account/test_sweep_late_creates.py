@@ -154,3 +154,21 @@ async def test_what_a_restored_object_had_runs_on_as_an_orphan_until_the_object_
     await world.settle()
     await swept()
     assert [one.id for one in world.pods.live] == [first.id]
+
+
+async def test_what_an_edited_status_names_no_more_runs_on_as_an_orphan_until_the_object_names_it_again(
+    swept: Swept,
+) -> None:
+    world = swept.world
+    world.apply()
+    await world.wait(10)
+    own = world.pods.live[0]
+    world.server.edit("gpupods", NAMESPACE, "train", {"status": {"id": "pod-999"}}, status=True)
+    await swept()
+    await swept()
+    assert swept.told() == [(Fate.ORPHAN, own.id)]
+    assert own in world.pods.live
+    world.server.edit("gpupods", NAMESPACE, "train", {"status": {"id": own.id}}, status=True)
+    await world.settle()
+    await swept()
+    assert (swept.told(), world.pods.live, world.reason()) == ([], [own], "Running")

@@ -11,7 +11,7 @@ import pytest
 from relay_operator.api.conditions import Reason
 from relay_operator.api.inferencebatch import OutputStatus
 from relay_operator.engine.account import AccountWaiting
-from relay_operator.engine.actions import Keep, Nothing
+from relay_operator.engine.actions import Keep, Nothing, Wait
 from relay_operator.engine.backoff import Backoff, RetryPolicy
 from relay_operator.engine.flow import Turn
 from relay_operator.engine.identity import Installation
@@ -51,6 +51,18 @@ def test_the_last_attempt_at_an_output_is_made_when_the_deletion_stops_to_wait(
     turn = Turn(KEY, "uid-1", NOON, Priority.DELETE)
     told = flow.tell(turn, replace(facts, now=NOON + after), Record(), Nothing(), BatchMemory("uid-1"))
     assert told.next_attempt == NOON + attempt
+
+
+def test_answers_that_fit_nowhere_wait_for_an_event_whatever_woke_the_batch() -> None:
+    """Coming back at once, for ever, would leave no time to any other object."""
+    nothing, before = cast("Any", None), status(sent())
+    flow = BatchFlow(nothing, nothing, nothing, nothing, Installation(), 0.0, 3, lambda: 0.0)
+    facts = Facts(KEY, batch(status=before), NOON, AccountWaiting(Reason.PAUSED, ""), View(misplaced=True), before)
+    turn = Turn(KEY, "uid-1", NOON, Priority.EVENT)
+    told = flow.tell(turn, facts, Wait(Reason.OUTPUT_TOO_LARGE), Nothing(), BatchMemory("uid-1"))
+    assert (told.after, told.next_attempt, told.due) == (before, None, ())
+    assert told.report is not None
+    assert told.report.back is Return.NEVER
 
 
 @pytest.mark.parametrize(("spec", "back"), [({}, Return.TRANSITION), ({"budget": {"maxCost": "1"}}, Return.STEADILY)])
