@@ -70,6 +70,7 @@ class Workers:
                 if not self.leading():
                     return
                 await self._reconcile(taken)
+                await asyncio.sleep(0)  # passes that await nothing, and come back at once, must leave time to all else
             finally:
                 self.queue.done(taken.key)
 

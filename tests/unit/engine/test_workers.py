@@ -71,6 +71,30 @@ async def test_so_many_passes_run_at_a_time_and_no_more() -> None:
     office.running.cancel()
 
 
+@dataclass
+class Restless(Passes):
+    """A reconciler whose passes await nothing and come back at once, so many times."""
+
+    queue: Queue[ObjectKey] | None = None
+    left: int = 10_000
+
+    async def reconcile(self, taken: Taken[ObjectKey]) -> None:
+        self.left -= 1
+        self.go.set()
+        if self.queue is not None and self.left > 0:
+            self.queue.add(taken.key, Priority.CHANGE)
+
+
+async def test_passes_that_await_nothing_and_come_back_at_once_leave_time_to_all_else() -> None:
+    passes = Restless()
+    office = Office(passes=passes)
+    passes.queue = office.queue
+    office.add("a")
+    await passes.go.wait()
+    assert passes.left > 0
+    office.running.cancel()
+
+
 async def test_an_account_whose_cloud_hangs_holds_up_no_other() -> None:
     office = Office(Shares(lanes=lambda each: (Lane(each.name[0], 1),)))
     office.add("a1", "a2", "a3", "b1")
