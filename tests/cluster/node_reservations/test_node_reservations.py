@@ -10,6 +10,7 @@ import pytest
 from tests.cluster.cloud_log import TERMINATE_VM, count
 from tests.cluster.cloud_side import enrolled
 from tests.cluster.conftest import BRISK
+from tests.cluster.wording import worded
 from tests.support.eventually import eventually
 from tests.support.kube import KubeError
 from tests.support.manifests import condition, in_state, relay_object, stalls, tells
@@ -302,13 +303,13 @@ MORE_THAN_ENOUGH = [f"gpu{number}" for number in range(257)]
         ({"unitIds": []}, "should have at least 1 items"),
         ({"unitIds": MORE_THAN_ENOUGH}, "must have at most 256 items"),
         ({"unitIds": ["a", "a"]}, "duplicate entries"),
-        ({"unitIds": ["x" * 201]}, "spec.unitIds[0]: Too long: may not be"),
+        ({"unitIds": ["x" * 201]}, "may not be more than 200"),
         ({"unitIds": ["a b"]}, "should match"),
         ({"allowedOrganizationIds": None}, "spec.allowedOrganizationIds"),
         ({"allowedOrganizationIds": MORE_THAN_ENOUGH}, "must have at most 256 items"),
         ({"managingOrganizationIds": MORE_THAN_ENOUGH}, "must have at most 256 items"),
         ({"contractRef": ""}, "should be at least 1 chars"),
-        ({"contractRef": "x" * 1001}, "spec.contractRef: Too long: may not be"),
+        ({"contractRef": "x" * 1001}, "may not be more than 1000"),
         ({"reason": "a\nb"}, "should match"),
         ({"startsAt": "tomorrow"}, "must be of type date-time"),
         (
@@ -321,7 +322,7 @@ MORE_THAN_ENOUGH = [f"gpu{number}" for number in range(257)]
 async def test_what_makes_no_sense_is_refused_at_apply(kube: Kube, spec: dict[str, object], says: str) -> None:
     with pytest.raises(KubeError) as refused:
         await kube.apply(GIVEN | {"spec": GIVEN["spec"] | spec}, dry_run=True)
-    assert says in refused.value.message
+    assert says in worded(refused.value.message)
 
 
 @pytest.mark.parametrize(

@@ -340,8 +340,8 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
         if sight.observed is not None or memory.terminated[0] == obj.status.id:
             return False
         if isinstance(sight.error, CloudUnavailable | Unreadable):
-            known = memory.known[0] and memory.known[0] == obj.status.id and not self.looker.is_restored(obj)
-            return bool(known) and memory.unanswered == 1
+            seen_before = memory.known[0] != "" and memory.known[0] == obj.status.id
+            return seen_before and memory.unanswered == 1 and not self.looker.is_restored(obj)
         return sight.seen in (_UNSURE_IN_A_LIST if self.resource.only_listed else {Seen.MISSING})
 
     def _used(self, key: ObjectKey, demand: Demand) -> str:

@@ -18,6 +18,20 @@ def _parsed(raw: Json) -> Json:
     return said
 
 
+async def _before_an_heir(world: World) -> Json:
+    """The backup of an object that ended; since then an heir's create was acted on, and its answer is lost."""
+    world.apply()
+    await world.settle()
+    backup = copy_of(world.raw())
+    world.delete()
+    await world.wait(10)
+    world.pods.listable = False
+    world.pods.fail("create", lost(acted=True))
+    world.apply("heir")
+    await world.settle()
+    return backup
+
+
 async def test_a_restored_object_takes_over_what_the_former_one_had(world: World) -> None:
     world.apply()
     await world.settle()
@@ -102,15 +116,7 @@ async def test_a_restore_takes_nothing_from_whoever_has_it_by_now(world: World) 
 @pytest.mark.parametrize("status", [True, False], ids=["with status", "without"])
 async def test_a_restore_takes_nothing_that_was_made_for_another(world: World, status: bool) -> None:
     """The heir's create was acted on, its answer is lost, and what the backup says names the very resource."""
-    world.apply()
-    await world.settle()
-    backup = copy_of(world.raw())
-    world.delete()
-    await world.wait(10)
-    world.pods.listable = False
-    world.pods.fail("create", lost(acted=True))
-    world.apply("heir")
-    await world.settle()
+    backup = await _before_an_heir(world)
     if status:
         backup["status"] = part(backup, "status") | {"id": "pod-2", "cloudName": world.pods.records["pod-2"].name}
     else:
@@ -130,15 +136,7 @@ async def test_a_restore_takes_nothing_that_was_made_for_another(world: World, s
 async def test_a_restore_ends_nothing_that_was_made_for_another_when_it_can_no_longer_be_looked_at(
     world: World,
 ) -> None:
-    world.apply()
-    await world.settle()
-    backup = copy_of(world.raw())
-    world.delete()
-    await world.wait(10)
-    world.pods.listable = False
-    world.pods.fail("create", lost(acted=True))
-    world.apply("heir")
-    await world.settle()
+    backup = await _before_an_heir(world)
     backup["status"] = part(backup, "status") | {"id": "pod-2", "cloudName": world.pods.records["pod-2"].name}
     world.server.put("gpupods", backup)
     await world.wait(2)
