@@ -307,9 +307,9 @@ async def test_an_account_in_a_namespace_that_ends_does_not_roll_its_secret_over
     await bench.admin.patch("GpuPod", "trainer", {"metadata": {"finalizers": None}})
 
     async def gone() -> bool:
-        await bench.watch("GpuPod", "trainer")
         return await bench.admin.find("GpuPod", "trainer") is None
 
     await eventually(gone, what="the pod is gone")
+    await bench.watch("GpuPod", "trainer")
     assert await bench.run() == {}
     assert await bench.webhooks() == []
