@@ -65,6 +65,31 @@ async def test_the_answers_so_far_are_published_before_the_object_goes(brisk_pri
     assert await files_in_cloud(workspace) == []
 
 
+async def test_while_the_cloud_cannot_be_read_what_runs_is_cancelled_all_the_same(
+    brisk_private_workspace: Workspace,
+) -> None:
+    workspace = brisk_private_workspace
+    control, organization = workspace.cloud.control, workspace.organization.id
+    await _half_done(workspace)
+    faults = [
+        await control.fault(read, {"status": 503}, organizationId=organization)
+        for read in ("GET /v1/batches/{id}", "GET /v1/batches")
+    ]
+
+    async def is_blind() -> bool:
+        return any([await control.was_met(fault) for fault in faults])
+
+    await eventually(is_blind, what="a look fails before the deletion")
+    await workspace.kube.delete(KIND, NAME)
+    await is_cancelled(workspace)
+    await workspace.becomes(KIND, NAME, lambda item: stalled(item) == "CloudUnavailable")
+    assert await count(workspace, CANCEL_BATCH) == 1
+    for fault in faults:
+        await control.end_fault(fault)
+    await _gone(workspace)
+    assert [each["status"] for each in await batches_in_cloud(workspace)] == ["cancelled"]
+
+
 async def test_with_discard_nothing_is_published(brisk_private_workspace: Workspace) -> None:
     workspace = brisk_private_workspace
     await _half_done(workspace, deletionPolicy="Discard")

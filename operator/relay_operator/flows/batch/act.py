@@ -29,7 +29,7 @@ from relay_operator.flows.batch import actions, predicates
 from relay_operator.flows.batch.absence import unless_absent
 from relay_operator.flows.batch.actions import Action, Work
 from relay_operator.flows.batch.destinations import Destinations
-from relay_operator.flows.batch.facts import BatchMemory, Facts, unended
+from relay_operator.flows.batch.facts import BatchMemory, Facts, running, running_unseen
 from relay_operator.flows.batch.files import clear, clear_results
 from relay_operator.flows.batch.gather import job_of, must_be_of
 from relay_operator.flows.batch.names import create_of, metadata_of, tag_of
@@ -227,6 +227,7 @@ class Actor:
             memory.unsent = create_of(facts.known_intent, part)  # no search has to show that it was not acted on
             vanished = isinstance(error, NotFound) and await self._vanished(account.cloud, part)
             return NotPaid(part, error, vanished)
+        memory.shown.add(batch.id)
         return Paid(part, batch)
 
     def _request(self, facts: Facts, part: PartStatus) -> BatchCreate:
@@ -263,10 +264,13 @@ class Actor:
         """Cancel every running batch; a refusal for one does not stop the others."""
         account = facts.usable_account
         refused: list[CloudError] = []
-        for part in (*predicates.live(facts.status), *unended(facts.status, memory)):
+        which = running if facts.error is None else running_unseen
+        for part in which(facts.status, memory):
             batch_id = part.batch_id or ""
             if part.state == BatchStatus.CANCELLING:
                 continue
+            if facts.error is not None:
+                memory.shown.discard(batch_id)
             try:
                 await unless_absent(self._fenced(facts), CANCEL_BATCH, batch_id)  # if it is absent, the next look shows
             except CloudError as error:

@@ -11,7 +11,7 @@ from relay_operator.engine.memory import SearchingMemory
 from relay_operator.flows.batch import predicates
 from relay_operator.flows.batch.plan import View
 from relay_operator.flows.batch.result import WorkResult
-from relay_wire.batches import Batch
+from relay_wire.batches import Batch, BatchStatus
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,12 +67,21 @@ class BatchMemory(SearchingMemory):
     """The intent, or the create of a part, that was written down, maybe without an answer, and not sent since."""
     cancelled: dict[str, float] = field(default_factory=dict)
     """When each batch was last asked to cancel."""
+    shown: set[str] = field(default_factory=set)
+    """Batches that this process created, or saw to be this object's, and that it has not cancelled unseen since."""
     missing: dict[str, float] = field(default_factory=dict)
     """Since when the cloud has not found each batch, or shows it as final without its answers."""
     told_at: float = 0.0
     """When progress was last written."""
 
 
-def unended(status: InferenceBatchStatus, memory: BatchMemory) -> list[PartStatus]:
-    """Parts whose batch the cloud does not find, and which this process has not asked it to cancel."""
-    return [part for part in predicates.gone(status) if part.batch_id not in memory.cancelled]
+def running(status: InferenceBatchStatus, memory: BatchMemory) -> list[PartStatus]:
+    """Parts whose batch runs, or may run: one that the cloud does not find is cancelled once."""
+    unended = [part for part in predicates.gone(status) if part.batch_id not in memory.cancelled]
+    return [*predicates.live(status), *unended]
+
+
+def running_unseen(status: InferenceBatchStatus, memory: BatchMemory) -> list[PartStatus]:
+    """Parts to cancel while the cloud cannot be read: this process knows whose their batches are."""
+    open_ones = [part for part in running(status, memory) if part.state != BatchStatus.CANCELLING]
+    return [part for part in open_ones if part.batch_id in memory.shown - memory.cancelled.keys()]

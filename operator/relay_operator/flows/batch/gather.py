@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
-from relay_client import Cloud, CloudError, NoInferenceUrl, Unreadable
+from relay_client import Cloud, CloudError, CloudUnavailable, NoInferenceUrl, Unreadable
 from relay_client.list_room import ListTurn
 from relay_client.operations import GET_BATCH, LIST_BATCHES
 from relay_client.paging import batches, gathered
@@ -38,7 +38,7 @@ from relay_operator.engine.queue import Priority
 from relay_operator.engine.rules import Account
 from relay_operator.flows.batch import predicates
 from relay_operator.flows.batch.actions import Work
-from relay_operator.flows.batch.facts import BatchMemory, Facts, unended
+from relay_operator.flows.batch.facts import BatchMemory, Facts, running, running_unseen
 from relay_operator.flows.batch.names import OBJECT, PartTag, create_of, object_of
 from relay_operator.flows.batch.plan import BatchDemand, EndingState, Live, Phase, Round, Sight, Transfer, View
 from relay_operator.flows.batch.polls import PAGE, BatchPolls
@@ -108,8 +108,7 @@ class Gatherer:
         except CloudError as error:
             self.accounts.failed(account, error)
             memory.unanswered += 1
-            view = replace(view, sight=Sight.BLIND)
-            return Facts(key, obj, now, account, view, obj.status, intent, error=error)
+            return _unseen(Facts(key, obj, now, account, view, obj.status, intent, error=error), error, memory)
         memory.unanswered = 0
         facts = Facts(key, obj, now, account, view, seen.status or obj.status, intent, seen.found, note=seen.note)
         facts = replace(facts, outdated=turn.outdated, unfunded=out_of_funds(self.cache.get(account.key)))
@@ -182,15 +181,14 @@ class Gatherer:
         if seen.here and not facts.outdated:  # an earlier release recorded no endpoint
             facts = replace(facts, status=facts.status.model_copy(update={"identity": facts.sent_for}))
         obj, status = facts.obj, facts.status
-        # A batch that the cloud does not find may still run, so the operator cancels it once.
-        running = [*predicates.live(status), *unended(status, memory)]
+        may_run = running(status, memory)
         told = [
             part
-            for part in running
+            for part in may_run
             if part.state == BatchStatus.CANCELLING
             or self.clock() - memory.cancelled.get(part.batch_id or "", float("-inf")) < self.delays.termination
         ]
-        live = Live.NONE if not running else Live.CANCELLING if len(told) == len(running) else Live.RUNNING
+        live = Live.NONE if not may_run else Live.CANCELLING if len(told) == len(may_run) else Live.RUNNING
         ending = obj.status.ending
         due = None if ending is not None else predicates.ending(obj.spec, status, facts.now)
         active = facts.view.phase is Phase.ACTIVE
@@ -275,13 +273,15 @@ class Gatherer:
         return _Sighted(Sight.ABSENT if sure else Sight.UNSURE, note=note)
 
     async def _poll(self, obj: InferenceBatch, cloud: Cloud, memory: BatchMemory, *, exact: bool) -> _Sighted:
-        running = predicates.live(obj.status)
-        looked = await self.polls.look(cloud, [part.batch_id or "" for part in running], exact=exact)
+        live = predicates.live(obj.status)
+        looked = await self.polls.look(cloud, [part.batch_id or "" for part in live], exact=exact)
         seen: list[tuple[PartStatus, Batch]] = []
-        for part in running:
+        for part in live:
             batch = looked[part.batch_id or ""]
             if batch is not None:
                 must_be_of(part, batch, obj.status.create_token or "", GET_BATCH.name)
+            if batch is not None and batch.metadata is not None:
+                memory.shown.add(batch.id)
             if batch is not None and _has_answers(part, batch):
                 memory.missing.pop(batch.id, None)
                 seen.append((part, batch))
@@ -297,6 +297,18 @@ class Gatherer:
         """
         since = memory.missing.setdefault(part.batch_id or "", self.clock())
         return self.clock() - since >= max(self.delays.absence, self.delays.unknown)
+
+
+def _unseen(facts: Facts, error: CloudError, memory: BatchMemory) -> Facts:
+    """The facts if the cloud cannot be read. It may still do what it is told."""
+    ending, told = facts.status.ending, isinstance(error, CloudUnavailable | Unreadable)
+    view = replace(
+        facts.view,
+        sight=Sight.BLIND,
+        live=Live.RUNNING if told and running_unseen(facts.status, memory) else Live.NONE,
+        ending=EndingState.RECORDED if ending is not None else EndingState.NONE,
+    )
+    return replace(facts, view=view, ending=ending)
 
 
 def job_of(facts: Facts) -> Job | None:

@@ -180,6 +180,10 @@ def _account(view: View) -> Action | None:
 
 
 def _search(view: View) -> Action | None:
+    """What costs is cancelled though it cannot be looked at now."""
+    unwanted = view.halted and view.demand is not BatchDemand.DELETE_ORPHANING
+    if view.sight is Sight.BLIND and unwanted and view.live is Live.RUNNING:
+        return Cancel()
     return _SEARCHED.get(view.sight)
 
 

@@ -272,6 +272,8 @@ class Actor(Generic[SpecT, StatusT, ObsT]):
 
     async def _end(self, facts: Facts[SpecT, StatusT, ObsT], memory: ManagedMemory) -> Result[ObsT]:
         cloud_id = facts.obj.status.id or ""
+        if facts.error is not None:
+            memory.ended_unseen = cloud_id
         result = await self._terminate(facts, cloud_id)
         if isinstance(result, Sent):  # a refused one ends nothing: it is sent again, not waited for
             memory.terminated = (cloud_id, self.clock())

@@ -334,14 +334,14 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
 
         Where only a list shows it, this holds however long the list has lacked it. If the account does not admit the
         namespace, only the resource's name proves whose it is, so that what is not shown is not ended.
-        A look that failed shows nothing, either: the first such look at what this process has seen before.
+        A look that failed shows nothing, either: what this process has seen before is then ended once.
         """
         obj, memory = subject.obj, subject.memory
         if sight.observed is not None or memory.terminated[0] == obj.status.id:
             return False
         if isinstance(sight.error, CloudUnavailable | Unreadable):
             seen_before = memory.known[0] != "" and memory.known[0] == obj.status.id
-            return seen_before and memory.unanswered == 1 and not self.looker.is_restored(obj)
+            return seen_before and memory.ended_unseen != obj.status.id and not self.looker.is_restored(obj)
         return sight.seen in (_UNSURE_IN_A_LIST if self.resource.only_listed else {Seen.MISSING})
 
     def _used(self, key: ObjectKey, demand: Demand) -> str:

@@ -40,6 +40,8 @@ class ManagedMemory(SearchingMemory):
     """Tokens of intents whose write may have landed, and whose create this process surely did not send."""
     terminated: tuple[str, float] = ("", 0.0)
     """The id whose termination was last sent, and when; it is not a former one's."""
+    ended_unseen: str = ""
+    """The id that this process last told the cloud to end without seeing it, whatever the cloud answered."""
     former_terminated: tuple[str, float] = ("", 0.0)
     """The same of a former resource."""
     unended: tuple[Unended, ...] = ()

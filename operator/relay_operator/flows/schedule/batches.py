@@ -9,6 +9,7 @@ from pydantic import JsonValue, TypeAdapter
 
 from relay_kube.kube import JsonObject, ResourceType
 from relay_operator.api import inferencebatch, meta
+from relay_operator.api.inferencebatch_spec import OnExisting
 from relay_operator.api.inferencebatchschedule import PLACEHOLDERS
 from relay_operator.api.meta import API_VERSION, ObjectKey, rfc3339
 from relay_operator.engine.entry import Entry
@@ -85,6 +86,14 @@ def filled(spec: JsonObject, name: str, scheduled: datetime) -> JsonObject:
     for path in _FIELDS:
         spec = _changed(spec, path, values)
     return spec
+
+
+def one_output(body: bytes) -> str:
+    """The output of all batches of this schedule, if none may take it from another; else empty."""
+    output = part(_OBJECT.validate_json(body), "spec", "batchTemplate", "spec", "output")
+    place = output.get("url") or part(output, "configMapRef").get("name")
+    fails = output.get("onExisting", OnExisting.FAIL) == OnExisting.FAIL
+    return place if fails and isinstance(place, str) and not _PLACEHOLDER.search(place) else ""
 
 
 def _changed(part: JsonObject, path: tuple[str, ...], values: Mapping[str, str]) -> JsonObject:

@@ -36,6 +36,8 @@ class ScheduleFinding:
     """The time whose batch was started, or was found started."""
     next: datetime | None = None
     trouble: Trouble | None = None
+    one_output: str = ""
+    """The output of all batches, which none may take from another; empty if there is no such output."""
 
 
 def new_status(schedule: InferenceBatchSchedule, finding: ScheduleFinding) -> InferenceBatchScheduleStatus:
@@ -69,8 +71,15 @@ def report_of(
     if is_paused:
         return replace(paused(schedule.status, schedule.metadata), looks=looks)
     if not schedule.spec.suspend:
-        message = "a batch is started at each time of the schedule"
+        message = f"a batch is started at each time of the schedule{_contested(finding.one_output)}"
         return Report("True", None, Reason.SCHEDULED, message, Return.NEVER, looks=looks)
     text = "nothing is started while spec.suspend is true"
     suspended = Wanted(ConditionType.SUSPENDED, "True", Reason.SUSPENDED, text)
     return Report("True", None, Reason.SUSPENDED, text, Return.NEVER, extra=(suspended,), looks=looks)
+
+
+def _contested(output: str) -> str:
+    return output and (
+        f"; all have the output {output}, so that each after the first fails with OutputExists: put a placeholder such "
+        "as {name} into it, or set output.onExisting to Replace"
+    )

@@ -18,7 +18,7 @@ from relay_operator.engine.unclaimed_ids import UnclaimedIds
 from relay_operator.flows.batch import actions
 from relay_operator.flows.batch.act import Actor
 from relay_operator.flows.batch.actions import Action, Work
-from relay_operator.flows.batch.facts import BatchMemory, Facts, unended
+from relay_operator.flows.batch.facts import BatchMemory, Facts, running
 from relay_operator.flows.batch.places import Places
 from relay_operator.flows.batch.plan import Transfer, View
 from relay_operator.flows.batch.result import CancelRefused, Result, WorkResult
@@ -98,7 +98,7 @@ async def test_a_batch_that_the_cloud_does_not_find_is_told_once_to_end_since_it
     came, asked = await _acted(actions.Cancel(), memory, _transfers(), reply, of=lost)
     assert came == Nothing()
     assert asked == ["POST /v1/batches/batch_1_1/cancel"]
-    assert unended(lost, memory) == []
+    assert running(lost, memory) == []
 
 
 async def test_a_cloud_that_does_not_answer_is_not_asked_about_every_batch() -> None:

@@ -77,8 +77,12 @@ INVARIANTS: dict[str, Callable[[View, Action], bool]] = {
     "the cloud is not touched without an account": lambda view, action: (
         view.account is Account.READY or not isinstance(action, TOUCHES_THE_CLOUD)
     ),
-    "what could not be looked at is left alone": lambda view, action: (
-        view.sight is not Sight.BLIND or not isinstance(action, (*TOUCHES_THE_CLOUD, actions.Close, actions.Finish))
+    "what could not be looked at is at most cancelled": lambda view, action: (
+        view.sight is not Sight.BLIND
+        or not isinstance(action, (actions.Submit, actions.Start, actions.Close, actions.Finish))
+    ),
+    "what runs is cancelled only if it is to end": lambda view, action: (
+        not isinstance(action, actions.Cancel) or (view.halted and view.demand is not BatchDemand.DELETE_ORPHANING)
     ),
     "what runs is cancelled, not published or forgotten": lambda view, action: (
         not (view.phase is Phase.ACTIVE and view.live is not Live.NONE and view.halted)
@@ -160,6 +164,14 @@ SENTENCES: dict[str, tuple[View, Action]] = {
     "without an account nothing goes on": (View(account=Account.WAITING), Wait(Reason.WAITING_FOR_ACCOUNT)),
     "a refused account stalls": (View(account=Account.REFUSED), Stall(Reason.ACCOUNT_REFUSED)),
     "a cloud that cannot be asked is waited for": (View(sight=Sight.BLIND), Wait(Reason.CLOUD_UNAVAILABLE)),
+    "what runs and shall not is cancelled unseen": (
+        replace(GOING, sight=Sight.BLIND, live=Live.RUNNING),
+        actions.Cancel(),
+    ),
+    "what stays is left alone unseen": (
+        View(demand=BatchDemand.DELETE_ORPHANING, sight=Sight.BLIND, live=Live.RUNNING),
+        Wait(Reason.CLOUD_UNAVAILABLE),
+    ),
     "an unanswered create is searched for, deleting too": (replace(GOING, sight=Sight.UNSURE), Wait(Reason.SEARCHING)),
     "what is found is adopted, deleting too": (replace(GOING, sight=Sight.FOUND), actions.Adopt()),
     "what is surely absent is closed": (View(sight=Sight.ABSENT), actions.Close()),

@@ -231,6 +231,15 @@ async def test_a_cloud_that_cannot_be_asked_is_told_to_end_what_is_known_and_nev
     assert (world.exists(), world.pods.count("delete")) == (False, 1)
 
 
+async def test_what_is_deleted_long_after_reads_began_to_fail_is_ended_all_the_same(world: World) -> None:
+    await made(world)
+    world.pods.random_failure = lambda call: lost(acted=False) if call == "observe" else None
+    await world.wait(1800)
+    world.delete()
+    await world.wait(60)
+    assert (world.exists(), world.pods.live, world.pods.count("delete")) == (True, [], 1)
+
+
 async def test_a_cloud_that_can_neither_be_asked_nor_told_is_told_once_until_it_answers(world: World) -> None:
     await made(world)
     world.pods.random_failure = lambda call: lost(acted=False) if call in {"observe", "delete"} else None

@@ -8,7 +8,7 @@ from pydantic import JsonValue
 from relay_kube.kube import JsonObject
 from relay_operator.api.meta import API_VERSION, ObjectKey
 from relay_operator.engine.cache import Cache
-from relay_operator.flows.schedule.batches import KIND, children, controlled_by, filled, manifest
+from relay_operator.flows.schedule.batches import KIND, children, controlled_by, filled, manifest, one_output
 from relay_operator.flows.schedule.decide import Child, Outcome, StartBatch
 from tests.unit.flows.schedule.views import NOON, at
 
@@ -114,3 +114,18 @@ def test_braces_that_are_no_placeholder_stay() -> None:
 )
 def test_only_what_the_very_schedule_controls_is_its_own(found: JsonObject, ours: bool) -> None:
     assert controlled_by(found, "s1") is ours
+
+
+@pytest.mark.parametrize(
+    ("output", "expected"),
+    [
+        ({"configMapRef": {"name": "answers"}}, "answers"),
+        ({"url": "s3://bucket/answers/", "onExisting": "Fail"}, "s3://bucket/answers/"),
+        ({"configMapRef": {"name": "answers-{date}"}}, ""),
+        ({"url": "s3://bucket/{name}/"}, ""),
+        ({"url": "s3://bucket/answers/", "onExisting": "Replace"}, ""),
+    ],
+)
+def test_only_an_output_without_a_placeholder_is_that_of_all_batches(output: JsonValue, expected: str) -> None:
+    body = json.dumps({"spec": {"batchTemplate": {"spec": {"output": output}}}}).encode()
+    assert one_output(body) == expected

@@ -98,3 +98,10 @@ def test_a_pass_that_finds_nothing_new_writes_nothing(now: datetime, changed: bo
         schedule().model_copy(update={"status": before}), ScheduleFinding((), now, at(13) if changed else None, at(13))
     )
     assert bool(status_patch(before, after)) is changed
+
+
+def test_it_says_that_batches_with_one_output_will_fail() -> None:
+    (ready,) = new_status(schedule(), ScheduleFinding((), NOON, one_output="answers")).conditions
+    assert "all have the output answers, so that each after the first fails" in ready.message
+    (ready,) = new_status(schedule(), ScheduleFinding((), NOON)).conditions
+    assert "OutputExists" not in ready.message
