@@ -200,10 +200,10 @@ class Connector:
             return f"apiKeySecretRef.namespace must be the operator's own namespace, {own}{left}"
         if not spec.base_url and not self.settings.default_base_url:
             return "spec.baseUrl is not set, and the operator has no default (RELAY_DEFAULT_BASE_URL)"
-        for url in (spec.base_url, spec.inference_url):
+        for name, url in (("baseUrl", spec.base_url), ("inferenceUrl", spec.inference_url)):
             refusal = why_refused(url, self.allowed) if url else None
             if refusal is not None:
-                return refusal
+                return f"spec.{name} of the {account.key}: {refusal}"
         return None
 
     async def _api_key(self, account: AnyAccount) -> ApiKey | NoKey:

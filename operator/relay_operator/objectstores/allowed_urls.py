@@ -63,5 +63,5 @@ def why_refused(url: str, allowed: Iterable[UrlPrefix]) -> str | None:
         return None
     return (
         f"{url[:200]} is not among the URLs this operator may talk to: an administrator can add it to "
-        "RELAY_ALLOWED_BASE_URLS"
+        "RELAY_ALLOWED_BASE_URLS (in the chart: cloud.allowedBaseUrls)"
     )

@@ -195,6 +195,10 @@ _PLACE = re.compile(r" at line \d+ column (\d+)$")
 """The parser's position in its error message; the line is always 1."""
 
 
+_WORDING = {"EOF while parsing": "the line ends within", "expected ident": "neither true, false nor null"}
+"""Words for those of the parser's that only its authors understand."""
+
+
 _GZIP = b"\x1f\x8b"
 """The first bytes of a gzip file."""
 
@@ -206,4 +210,6 @@ def _unreadable(line: bytes, reason: str) -> Fault:
         line.decode()
     except UnicodeDecodeError as error:
         return Code.INVALID_UTF8, f"byte {error.start + 1} is not UTF-8: save the input as UTF-8"
+    for parsers, ours in _WORDING.items():
+        reason = reason.replace(parsers, ours)
     return Code.INVALID_JSON_LINE, "not JSON: " + _PLACE.sub(r" at byte \1", reason)

@@ -112,6 +112,8 @@ def test_a_fault_has_its_line_its_code_and_a_sentence(given_line: bytes, code: s
 
 def test_the_place_of_a_fault_in_its_line_is_told() -> None:
     assert str(check(b'{"a" 1}', 3, EXPECTED)) == "line 3: not JSON: expected `:` at byte 6"
+    assert str(check(b"nope", 3, EXPECTED)) == "line 3: not JSON: neither true, false nor null at byte 2"
+    assert str(check(b'{"a":1', 3, EXPECTED)) == "line 3: not JSON: the line ends within an object at byte 6"
     zipped = "line 1: the input is compressed with gzip: store it uncompressed"
     assert str(check(gzip.compress(b"{}"), 1, EXPECTED)) == zipped
     assert str(check(b'{"\xff":1}', 3, EXPECTED)) == "line 3: byte 3 is not UTF-8: save the input as UTF-8"

@@ -166,6 +166,14 @@ async def test_one_of_another_operator_is_left_as_it_is_even_when_it_is_deleted(
     assert ("clustercloudaccounts", "", "shared") in passes.world.server.objects
 
 
+async def test_a_url_that_is_not_allowed_is_told_with_its_account_and_field(passes: Passes) -> None:
+    put(passes, OPERATOR_NAMESPACE, inferenceUrl="https://elsewhere.example.com")
+    state = await passes.accounts.state(SHARED)
+    assert isinstance(state, AccountRefused)
+    assert state.message.startswith(f"spec.inferenceUrl of the {SHARED}: https://elsewhere.example.com is not among")
+    assert "cloud.allowedBaseUrls" in state.message
+
+
 async def test_workloads_that_name_one_of_another_operator_are_told_that_they_may_not(passes: Passes) -> None:
     put(passes, "another-release")
     state = await passes.accounts.state(SHARED)
