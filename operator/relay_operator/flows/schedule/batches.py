@@ -33,8 +33,8 @@ _PLACEHOLDER: Final = re.compile("[{](" + "|".join(PLACEHOLDERS) + ")[}]")
 
 
 def children(entries: Mapping[ObjectKey, Entry]) -> tuple[Child, ...]:
-    """What a decision needs to know about the batches."""
-    return tuple(_child(key, entry) for key, entry in entries.items() if key.kind == KIND)
+    """What a decision needs to know about the batches; those that only others' finalizers keep are over."""
+    return tuple(_child(key, entry) for key, entry in entries.items() if key.kind == KIND and not entry.let_go)
 
 
 def _child(key: ObjectKey, entry: Entry) -> Child:

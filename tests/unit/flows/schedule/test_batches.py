@@ -6,7 +6,7 @@ import pytest
 from pydantic import JsonValue
 
 from relay_kube.kube import JsonObject
-from relay_operator.api.meta import API_VERSION, ObjectKey
+from relay_operator.api.meta import API_VERSION, FINALIZER, ObjectKey
 from relay_operator.engine.cache import Cache
 from relay_operator.flows.schedule.batches import KIND, children, controlled_by, filled, manifest, one_output
 from relay_operator.flows.schedule.decide import Child, Outcome, StartBatch
@@ -36,7 +36,9 @@ def test_the_batches_are_read_from_what_the_cache_keeps() -> None:
     cache = Cache()
     complete: JsonValue = {"type": "Complete", "status": "True", "lastTransitionTime": "2026-11-21T13:00:00Z"}
     cache.put(ObjectKey(KIND, "team-a", "b1"), batch() | {"status": {"conditions": [complete]}})
-    cache.put(ObjectKey(KIND, "team-a", "b2"), batch(uid="u2", deletionTimestamp="2026-11-21T13:00:00Z"))
+    ended: JsonValue = "2026-11-21T13:00:00Z"
+    cache.put(ObjectKey(KIND, "team-a", "b2"), batch(uid="u2", deletionTimestamp=ended, finalizers=[FINALIZER]))
+    cache.put(ObjectKey(KIND, "team-a", "b4"), batch(uid="u4", deletionTimestamp=ended, finalizers=["another.io/f"]))
     cache.put(ObjectKey("GpuPod", "team-a", "not-a-batch"), batch(uid="u3"))
     assert sorted(children(cache.owned_by(SCHEDULE, "s1")), key=lambda one: one.name) == [
         Child("b1", "u1", NOON, Outcome.COMPLETE, ended=at(13)),
