@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 import aiohttp
@@ -12,7 +13,7 @@ from tests.support.eventually import eventually
 from tests.support.manifests import condition, relay_object, tells, up_to_date
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import AsyncIterator, Callable, Sequence
 
     from tests.support.kube import Manifest
     from tests.support.workspace import Workspace
@@ -120,6 +121,22 @@ async def inference(workspace: Workspace, method: str, path: str, body: Json | N
 async def is_cancelled(workspace: Workspace) -> None:
     """The operator has asked the cloud to cancel a batch: until then, a clock that goes on could complete it."""
     await eventually(lambda: count(workspace, CANCEL_BATCH), what="the cancellation")
+
+
+@asynccontextmanager
+async def unreadable(workspace: Workspace) -> AsyncIterator[None]:
+    """Meanwhile the cloud answers no read of batches, which the operator has noticed, and everything else."""
+    control, organization = workspace.cloud.control, workspace.organization.id
+    reads = ("GET /v1/batches/{id}", "GET /v1/batches")
+    faults = [await control.fault(read, {"status": 503}, organizationId=organization) for read in reads]
+
+    async def is_noticed() -> bool:
+        return any([await control.was_met(fault) for fault in faults])
+
+    await eventually(is_noticed, what="a look that fails")
+    yield
+    for fault in faults:
+        await control.end_fault(fault)
 
 
 async def batches_in_cloud(workspace: Workspace) -> list[Json]:

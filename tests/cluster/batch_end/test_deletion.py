@@ -21,6 +21,7 @@ from tests.cluster.batch_side import (
     put_prompts,
     record,
     runs_slowly,
+    unreadable,
 )
 from tests.cluster.cloud_log import count
 from tests.cluster.slow_delete import go_at_once
@@ -69,23 +70,12 @@ async def test_while_the_cloud_cannot_be_read_what_runs_is_cancelled_all_the_sam
     brisk_private_workspace: Workspace,
 ) -> None:
     workspace = brisk_private_workspace
-    control, organization = workspace.cloud.control, workspace.organization.id
     await _half_done(workspace)
-    faults = [
-        await control.fault(read, {"status": 503}, organizationId=organization)
-        for read in ("GET /v1/batches/{id}", "GET /v1/batches")
-    ]
-
-    async def is_blind() -> bool:
-        return any([await control.was_met(fault) for fault in faults])
-
-    await eventually(is_blind, what="a look fails before the deletion")
-    await workspace.kube.delete(KIND, NAME)
-    await is_cancelled(workspace)
-    await workspace.becomes(KIND, NAME, lambda item: stalled(item) == "CloudUnavailable")
-    assert await count(workspace, CANCEL_BATCH) == 1
-    for fault in faults:
-        await control.end_fault(fault)
+    async with unreadable(workspace):
+        await workspace.kube.delete(KIND, NAME)
+        await is_cancelled(workspace)
+        await workspace.becomes(KIND, NAME, lambda item: stalled(item) == "CloudUnavailable")
+        assert await count(workspace, CANCEL_BATCH) == 1
     await _gone(workspace)
     assert [each["status"] for each in await batches_in_cloud(workspace)] == ["cancelled"]
 

@@ -9,7 +9,7 @@ from relay_operator.api.meta import CreateIntent, Identity, ObjectKey
 from relay_operator.engine.account import AccountState, UsesAccount
 from relay_operator.engine.memory import SearchingMemory
 from relay_operator.flows.batch import predicates
-from relay_operator.flows.batch.plan import View
+from relay_operator.flows.batch.plan import EndingState, Phase, View
 from relay_operator.flows.batch.result import WorkResult
 from relay_wire.batches import Batch, BatchStatus
 
@@ -85,3 +85,12 @@ def running_unseen(status: InferenceBatchStatus, memory: BatchMemory) -> list[Pa
     """Parts to cancel while the cloud cannot be read: this process knows whose their batches are."""
     open_ones = [part for part in running(status, memory) if part.state != BatchStatus.CANCELLING]
     return [part for part in open_ones if part.batch_id in memory.shown - memory.cancelled.keys()]
+
+
+def ending_of(facts: Facts) -> tuple[Ending | None, EndingState]:
+    """Why the batch ends without being complete, and whether that is recorded."""
+    if facts.obj.status.ending is not None:
+        return facts.obj.status.ending, EndingState.RECORDED
+    due = predicates.ending(facts.obj.spec, facts.status, facts.now)
+    is_due = due is not None and facts.view.phase is Phase.ACTIVE
+    return due, EndingState.DUE if is_due else EndingState.NONE

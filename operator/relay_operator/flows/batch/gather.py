@@ -38,9 +38,9 @@ from relay_operator.engine.queue import Priority
 from relay_operator.engine.rules import Account
 from relay_operator.flows.batch import predicates
 from relay_operator.flows.batch.actions import Work
-from relay_operator.flows.batch.facts import BatchMemory, Facts, running, running_unseen
+from relay_operator.flows.batch.facts import BatchMemory, Facts, ending_of, running, running_unseen
 from relay_operator.flows.batch.names import OBJECT, PartTag, create_of, object_of
-from relay_operator.flows.batch.plan import BatchDemand, EndingState, Live, Phase, Round, Sight, Transfer, View
+from relay_operator.flows.batch.plan import BatchDemand, Live, Phase, Round, Sight, Transfer, View
 from relay_operator.flows.batch.polls import PAGE, BatchPolls
 from relay_operator.flows.batch.result import WorkResult
 from relay_operator.flows.batch.transfers import Job, Transfers
@@ -189,9 +189,7 @@ class Gatherer:
             or self.clock() - memory.cancelled.get(part.batch_id or "", float("-inf")) < self.delays.termination
         ]
         live = Live.NONE if not may_run else Live.CANCELLING if len(told) == len(may_run) else Live.RUNNING
-        ending = obj.status.ending
-        due = None if ending is not None else predicates.ending(obj.spec, status, facts.now)
-        active = facts.view.phase is Phase.ACTIVE
+        ending, stands = ending_of(facts)
         state, came = self._transfer(facts)
         lacks = predicates.round_of(obj.spec, status, facts.now)
         view = replace(
@@ -201,13 +199,9 @@ class Gatherer:
             live=live,
             holds=predicates.holds(status),
             transfer=state,
-            ending=EndingState.RECORDED
-            if ending is not None
-            else EndingState.DUE
-            if due is not None and active
-            else EndingState.NONE,
+            ending=stands,
         )
-        return replace(facts, view=view, ending=ending or due, came=came)
+        return replace(facts, view=view, ending=ending, came=came)
 
     def _transfer(self, facts: Facts) -> tuple[Transfer, WorkResult | None]:
         job = job_of(facts)
@@ -301,14 +295,10 @@ class Gatherer:
 
 def _unseen(facts: Facts, error: CloudError, memory: BatchMemory) -> Facts:
     """The facts if the cloud cannot be read. It may still do what it is told."""
-    ending, told = facts.status.ending, isinstance(error, CloudUnavailable | Unreadable)
-    view = replace(
-        facts.view,
-        sight=Sight.BLIND,
-        live=Live.RUNNING if told and running_unseen(facts.status, memory) else Live.NONE,
-        ending=EndingState.RECORDED if ending is not None else EndingState.NONE,
-    )
-    return replace(facts, view=view, ending=ending)
+    ending, stands = ending_of(facts)
+    told = isinstance(error, CloudUnavailable | Unreadable)
+    live = Live.RUNNING if told and running_unseen(facts.status, memory) else Live.NONE
+    return replace(facts, view=replace(facts.view, sight=Sight.BLIND, live=live, ending=stands), ending=ending)
 
 
 def job_of(facts: Facts) -> Job | None:

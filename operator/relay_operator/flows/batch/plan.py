@@ -179,11 +179,14 @@ def _account(view: View) -> Action | None:
     return rules.WITHOUT_ACCOUNT.get(view.account)
 
 
+def _unseen(view: View) -> Action | None:
+    """What costs and is to end is cancelled though it cannot be looked at now."""
+    if view.sight is not Sight.BLIND or view.live is not Live.RUNNING or view.demand is BatchDemand.DELETE_ORPHANING:
+        return None
+    return Cancel() if view.halted else _end(view)
+
+
 def _search(view: View) -> Action | None:
-    """What costs is cancelled though it cannot be looked at now."""
-    unwanted = view.halted and view.demand is not BatchDemand.DELETE_ORPHANING
-    if view.sight is Sight.BLIND and unwanted and view.live is Live.RUNNING:
-        return Cancel()
     return _SEARCHED.get(view.sight)
 
 
@@ -275,6 +278,7 @@ RULES: tuple[Rule, ...] = (
     _suspended_before,
     _orphan,
     _account,
+    _unseen,
     _search,
     _record,
     _begin,

@@ -168,6 +168,10 @@ SENTENCES: dict[str, tuple[View, Action]] = {
         replace(GOING, sight=Sight.BLIND, live=Live.RUNNING),
         actions.Cancel(),
     ),
+    "what runs out of its time is ended unseen": (
+        View(sight=Sight.BLIND, live=Live.RUNNING, ending=EndingState.DUE),
+        actions.End(),
+    ),
     "what stays is left alone unseen": (
         View(demand=BatchDemand.DELETE_ORPHANING, sight=Sight.BLIND, live=Live.RUNNING),
         Wait(Reason.CLOUD_UNAVAILABLE),
