@@ -9,6 +9,7 @@ from relay_operator.api.inferencebatch import Ending, InferenceBatchStatus, Inpu
 from relay_operator.api.inferencebatch_spec import RecordRetry
 from relay_operator.api.meta import CreateIntent
 from relay_operator.engine.account import sent_with
+from relay_operator.engine.actions import Wait
 from relay_operator.flows.batch import actions, predicates
 from relay_operator.flows.batch.actions import Action
 from relay_operator.flows.batch.facts import Facts
@@ -111,7 +112,7 @@ def _decided(facts: Facts, action: Action) -> Fields:
             return _recorded(facts)
         case actions.End():
             return {"ending": facts.ending}
-        case actions.Cancel():
+        case actions.Cancel() | Wait(Reason.CANCELLING):
             # A round that suspend cuts off goes on later, though no attempt may be left.
             by_suspend = facts.view.demand is BatchDemand.SUSPEND and facts.ending is None
             return {"suspended": True} if by_suspend else {}

@@ -23,7 +23,7 @@ from relay_operator.api.inferencebatch import (
 )
 from relay_operator.api.meta import CreateIntent
 from relay_operator.engine.account import AccountWaiting
-from relay_operator.engine.actions import Keep, Nothing
+from relay_operator.engine.actions import Keep, Nothing, Wait
 from relay_operator.engine.identity import identity_of
 from relay_operator.flows.batch import actions
 from relay_operator.flows.batch.actions import Action
@@ -186,13 +186,14 @@ def test_a_rebuilt_round_that_was_cancelled_may_go_on(state: str, suspended: boo
     assert rebuilt.suspended is suspended
 
 
-def test_a_suspension_is_recorded_with_the_cancellation_and_only_then() -> None:
+@pytest.mark.parametrize("action", [actions.Cancel(), Wait(Reason.CANCELLING)])
+def test_a_suspension_is_recorded_with_the_cancellation_or_while_that_takes(action: Action) -> None:
     running = status(sent(), start_time=NOON)
     by_suspend = replace(facts(running), view=View(demand=BatchDemand.SUSPEND))
-    assert led_to(by_suspend, actions.Cancel()).suspended is True
+    assert led_to(by_suspend, action).suspended is True
     ending = Ending(reason="DeadlineExceeded", message="late")
-    assert led_to(replace(by_suspend, ending=ending), actions.Cancel()).suspended is None
-    assert led_to(facts(running, deleting=True), actions.Cancel()).suspended is None
+    assert led_to(replace(by_suspend, ending=ending), action).suspended is None
+    assert led_to(facts(running, deleting=True), action).suspended is None
 
 
 @pytest.mark.parametrize(("failed", "attempt"), [(0, 1), (2, 2)])
