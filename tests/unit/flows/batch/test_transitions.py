@@ -180,6 +180,21 @@ def test_of_two_batches_of_one_part_that_which_status_has_stays_its_own(late_sta
     assert [row.batch_id for row in rebuilt.parts or ()] == ["batch_1_1", "batch_1_2"]
 
 
+def test_a_batch_that_status_has_is_not_forgotten_though_the_list_lacks_it() -> None:
+    before = status(sent(1, digest="d"), sent(2, state="completed", completed=10), part(3, inputFileId="f"))
+    rebuilt = led_to(replace(facts(before), found=(tagged(1, 3), tagged(3, 3))), actions.Adopt())
+    assert [row.batch_id for row in rebuilt.parts or ()] == ["batch_1_1", "batch_1_2", "batch_1_3"]
+    assert (rebuilt.parts or [])[:2] == (before.parts or [])[:2]
+    assert rebuilt.round == 1
+
+
+def test_a_round_that_status_has_is_not_forgotten_though_the_list_lacks_it() -> None:
+    before = status(sent(1, state="completed"), sent(1, 2), part(2, 2, inputFileId="f"), attempt=3)
+    rebuilt = led_to(replace(facts(before), found=(tagged(2, 2),)), actions.Adopt())
+    assert [row.batch_id for row in rebuilt.parts or ()] == ["batch_1_1", "batch_1_2", "batch_2_1", None]
+    assert (rebuilt.round, rebuilt.attempt, (rebuilt.parts or [])[3].input_file_id) == (2, 3, "f")
+
+
 @pytest.mark.parametrize(("state", "suspended"), [("cancelled", True), ("cancelling", True), ("expired", None)])
 def test_a_rebuilt_round_that_was_cancelled_may_go_on(state: str, suspended: bool | None) -> None:
     rebuilt = led_to(replace(facts(InferenceBatchStatus()), found=(tagged(1, 1, state=state),)), actions.Adopt())
