@@ -201,7 +201,7 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
             elif unusable := given.unusable(self.resource, obj):
                 gate, note = Gate.ENV_MISSING, unusable
         linked = self.given.links(subject, anew=True) if step.beside or step.ends_first else given.linked
-        sent = self._sent(subject, step.change)
+        sent = self._sent(subject, step.change) if sight.observed is not None else ""
         creates = (missing or step.beside) and gate is Gate.OPEN and linked.unmet is None
         ahead = ahead_of(step, obj, sight.seen, gate, creates=creates, sent=bool(sent))
         funded = await self.funding.look(subject, known, sight.observed, given.inputs.model_id, ahead)
