@@ -8,7 +8,17 @@ from typing import assert_never
 
 from pydantic import JsonValue
 
-from relay_client import Cloud, CloudError, Conflict, NotFound, Outcome, SourceStalled, Unreadable, Withheld
+from relay_client import (
+    Cloud,
+    CloudError,
+    Conflict,
+    NotFound,
+    Outcome,
+    RateLimited,
+    SourceStalled,
+    Unreadable,
+    Withheld,
+)
 from relay_client.operations import CANCEL_BATCH, CREATE_BATCH, GET_FILE
 from relay_kube import errors as kube
 from relay_kube.errors import KubeError
@@ -269,12 +279,12 @@ class Actor:
             batch_id = part.batch_id or ""
             if part.state == BatchStatus.CANCELLING:
                 continue
-            if facts.error is not None:
-                memory.shown.discard(batch_id)
             try:
                 await unless_absent(self._fenced(facts), CANCEL_BATCH, batch_id)  # if it is absent, the next look shows
             except CloudError as error:
                 self.accounts.failed(account, error, facts.key)
+                if facts.error is not None and not isinstance(error, RateLimited | Withheld):
+                    memory.shown.discard(batch_id)
                 if part.state == predicates.GONE and isinstance(error, Conflict):
                     memory.cancelled[batch_id] = self.clock()  # it has ended; nobody reads it any more
                     continue

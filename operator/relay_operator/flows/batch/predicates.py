@@ -196,7 +196,9 @@ def may_go_on(spec: InferenceBatchSpec, status: InferenceBatchStatus) -> bool:
     counts = counted(status)
     attempts_left = (status.attempt or 1) < _record_retry(spec).max_attempts
     missing = counts.total - counts.completed - counts.failed
-    return (attempts_left and counts.failed + missing > 0) or (bool(status.suspended) and missing > 0)
+    cancelled = any(part.state == BatchStatus.CANCELLED for part in this_round(status))
+    cut = status.suspended or (spec.suspend and cancelled)  # maybe by a process that could not record it
+    return (attempts_left and counts.failed + missing > 0) or (bool(cut) and missing > 0)
 
 
 def retry_time(spec: InferenceBatchSpec, attempt: int, now: datetime) -> datetime | None:

@@ -9,6 +9,7 @@ from relay_operator.api.inferencebatch import Ending, InferenceBatchStatus, Inpu
 from relay_operator.api.inferencebatch_spec import RecordRetry
 from relay_operator.api.meta import CreateIntent
 from relay_operator.engine.account import sent_with
+from relay_operator.engine.actions import Wait
 from relay_operator.flows.batch import actions, predicates
 from relay_operator.flows.batch.actions import Action
 from relay_operator.flows.batch.facts import Facts
@@ -111,7 +112,7 @@ def _decided(facts: Facts, action: Action) -> Fields:
             return _recorded(facts)
         case actions.End():
             return {"ending": facts.ending}
-        case actions.Cancel():
+        case actions.Cancel() | Wait(Reason.CANCELLING):
             # A round that suspend cuts off goes on later, though no attempt may be left.
             by_suspend = facts.view.demand is BatchDemand.SUSPEND and facts.ending is None
             return {"suspended": True} if by_suspend else {}
@@ -141,31 +142,36 @@ def _adopted(facts: Facts) -> Fields:
 
 
 def _rebuilt(facts: Facts, found: Iterable[Batch]) -> Fields:
-    """Rebuild the status from what the batches themselves say.
+    """Rebuild the status from what the batches themselves say, and from the rows with a batch: a list may lack some.
 
     Of two batches of one part, that which status records is its own, else one that nobody cancelled: the other is a
     late create.
     """
-    intent, known = facts.known_intent, {part.batch_id for part in facts.status.parts or ()}
+    intent, status = facts.known_intent, facts.status
+    rows = (status.parts or ()) if status.create_token == intent.token else ()
     tags = [(tag, batch) for batch in found if (tag := PartTag.of(batch, intent.token)) is not None]
     last = max((tag for tag, _ in tags), key=lambda tag: tag.round)
-    tags.sort(key=lambda pair: (pair[0].part, pair[1].id in known, pair[1].status not in _CUT))
-    own = {(tag.round, tag.part): batch for tag, batch in tags}
+    number = max([last.round, *(row.round for row in rows)])
+    tags.sort(key=lambda pair: (pair[0].part, pair[1].status not in _CUT))
     parts = {
-        place: predicates.listed(PartStatus(round=place[0], part=place[1], records=0), batch)
-        for place, batch in own.items()
+        (tag.round, tag.part): predicates.listed(PartStatus(round=tag.round, part=tag.part, records=0), batch)
+        for tag, batch in tags
     }
-    for number in range(1, last.parts + 1):
-        parts.setdefault((last.round, number), PartStatus(round=last.round, part=number, records=0))
+    parts |= {(row.round, row.part): row for row in rows if row.batch_id}
+    blank = [PartStatus(round=last.round, part=each, records=0) for each in range(1, last.parts + 1)]
+    for row in (*rows, *blank):
+        if row.round == number:
+            parts.setdefault((row.round, row.part), row)
     # Who cancelled the round is lost: if it was a suspension, it may go on, and if not, the reason is found again.
-    cut = any(number == last.round and batch.status in _CUT for (number, _), batch in own.items())
+    own = {row.batch_id for row in parts.values() if row.round == number}
+    cut = any(batch.id in own and batch.status in _CUT for _, batch in tags)
     fields: Fields = {
         "parts": [parts[place] for place in sorted(parts)],
-        "round": last.round,
-        "attempt": last.attempt,
+        "round": number,
+        "attempt": last.attempt if number == last.round else status.attempt,
         "suspended": cut or None,
     }
-    return dict(predicates.refreshed(_with(facts.status, fields | _owner(intent))))
+    return dict(predicates.refreshed(_with(status, fields | _owner(intent))))
 
 
 def _owner(intent: CreateIntent) -> Fields:

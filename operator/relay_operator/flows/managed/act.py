@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Generic, TypeVar, assert_never
 
-from relay_client import CapacityExhausted, Cloud, CloudError, Conflict, NotFound, Outcome, Unreadable
+from relay_client import CapacityExhausted, Cloud, CloudError, CloudUnavailable, Conflict, NotFound, Outcome, Unreadable
 from relay_kube import errors as kube
 from relay_operator.api.meta import MOST_ATTEMPTS, CreateIntent, Identity, ObjectKey, ObjectMeta, Reservation
 from relay_operator.api.workload import SpecT, StatusT
@@ -214,7 +214,8 @@ class Actor(Generic[SpecT, StatusT, ObsT]):
         if not self.leading():
             raise kube.NotLeading
         account = facts.usable_account.key
-        if unguarded(account, self.cache.get(account)):  # it may go before it learns of this create from the intent
+        gone = self.cache.is_gone(account)  # it may go before it learns of this create from the intent
+        if gone or unguarded(account, self.cache.get(account)):
             raise SupersededError
         first = intent.token in memory.unsent
         memory.unsent.clear()  # from here on nothing proves that it was not sent
@@ -272,11 +273,11 @@ class Actor(Generic[SpecT, StatusT, ObsT]):
 
     async def _end(self, facts: Facts[SpecT, StatusT, ObsT], memory: ManagedMemory) -> Result[ObsT]:
         cloud_id = facts.obj.status.id or ""
-        if facts.error is not None:
-            memory.ended_unseen = cloud_id
         result = await self._terminate(facts, cloud_id)
         if isinstance(result, Sent):  # a refused one ends nothing: it is sent again, not waited for
             memory.terminated = (cloud_id, self.clock())
+        elif isinstance(result, Rejected) and facts.error is not None:
+            memory.silent = isinstance(result.error, CloudUnavailable | Unreadable)
         return result
 
     async def _end_former(self, facts: Facts[SpecT, StatusT, ObsT], memory: ManagedMemory) -> Result[ObsT]:

@@ -5,7 +5,7 @@ from datetime import timedelta
 from math import inf
 from typing import Generic
 
-from relay_client.errors import CloudError, NotFound
+from relay_client.errors import CloudError, CloudUnavailable, NotFound, Unreadable
 from relay_operator.api.workload import Former as FormerResource
 from relay_operator.api.workload import SpecT, StatusT
 from relay_operator.engine.account import Accounts, moved
@@ -85,6 +85,8 @@ class FormerLooker(Generic[SpecT, StatusT, ObsT]):
         except NotFound:
             return None
         subject.memory.formers_missing = ("", 0.0)
+        if not strange:
+            subject.memory.former_shown = (row.id, subject.endpoint)
         return observed, strange
 
     def _absent(self, row: FormerResource, memory: ManagedMemory) -> bool:
@@ -103,13 +105,18 @@ class FormerLooker(Generic[SpecT, StatusT, ObsT]):
         idle = min(unneeded, key=lambda row: left.get(row.id, -inf), default=None)
         if idle is None:
             memory.formers_missing = ("", 0.0)
-        if idle is None or sight.seen is Seen.BLIND:
+        if idle is None or (lives and sight.seen is Seen.BLIND):
             return FormerSight(Former.KEPT)
         ended, at = memory.former_terminated
         sent = ended == idle.id
         waits = left.get(idle.id, 0.0) > 0 and not predicates.refresh_asked(obj)
         alive = Former.REFUSED if waits else Former.UNUSED
-        found = await self._found(subject, idle)
+        try:
+            found = await self._found(subject, idle)
+        except (CloudUnavailable, Unreadable):
+            if lives or not subject.account.admits or memory.former_shown != (idle.id, subject.endpoint):
+                raise
+            return FormerSight(Former.GOING if sent else alive, idle)  # it costs, and this process knows whose it is
         if found is None:
             absent = self._absent(idle, memory)
             present = sight.observed is not None and predicates.shown(looker.resource, obj, sight.observed)
@@ -121,7 +128,6 @@ class FormerLooker(Generic[SpecT, StatusT, ObsT]):
             wait = self.longest_wait.total_seconds()
             memory.unended = unended.foreign(memory.unended, idle.id, strange, looker.clock(), wait)
             return FormerSight(Former.REFUSED, idle)
-        memory.former_shown = (idle.id, subject.endpoint)
         if looker.resource.progress(observed) is Progress.GONE:
             return FormerSight(Former.GONE, idle)
         going = sent and looker.clock() - at < looker.delays.termination

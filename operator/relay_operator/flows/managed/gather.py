@@ -18,6 +18,7 @@ from relay_operator.engine.account import (
     AccountWaiting,
     elsewhere,
     identity_in,
+    moved,
     not_served,
     pinned,
     unguarded,
@@ -140,6 +141,7 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
             sight = Sight(Seen.BLIND, error=error)  # `Sight[ObsT](...)` fails: the class is frozen, with slots
         else:
             memory.unanswered = 0
+            memory.silent = False
         return await self._facts(subject, intent, sight)
 
     def _unread(
@@ -199,7 +201,7 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
             elif unusable := given.unusable(self.resource, obj):
                 gate, note = Gate.ENV_MISSING, unusable
         linked = self.given.links(subject, anew=True) if step.beside or step.ends_first else given.linked
-        sent = self._sent(subject, step.change)
+        sent = self._sent(subject, step.change) if sight.observed is not None else ""
         creates = (missing or step.beside) and gate is Gate.OPEN and linked.unmet is None
         ahead = ahead_of(step, obj, sight.seen, gate, creates=creates, sent=bool(sent))
         funded = await self.funding.look(subject, known, sight.observed, given.inputs.model_id, ahead)
@@ -334,14 +336,16 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
 
         Where only a list shows it, this holds however long the list has lacked it. If the account does not admit the
         namespace, only the resource's name proves whose it is, so that what is not shown is not ended.
-        A look that failed shows nothing, either: what this process has seen before is then ended once.
+        A look that failed shows nothing, either: what this process has seen before in this cloud is then ended, and
+        told so once where the cloud does not answer that, either.
         """
         obj, memory = subject.obj, subject.memory
         if sight.observed is not None or memory.terminated[0] == obj.status.id:
             return False
         if isinstance(sight.error, CloudUnavailable | Unreadable):
             seen_before = memory.known[0] != "" and memory.known[0] == obj.status.id
-            return seen_before and memory.ended_unseen != obj.status.id and not self.looker.is_restored(obj)
+            here = not moved(obj.status.identity, subject.endpoint) and not self.looker.is_restored(obj)
+            return seen_before and here and not memory.silent
         return sight.seen in (_UNSURE_IN_A_LIST if self.resource.only_listed else {Seen.MISSING})
 
     def _used(self, key: ObjectKey, demand: Demand) -> str:

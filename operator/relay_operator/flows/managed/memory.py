@@ -40,8 +40,8 @@ class ManagedMemory(SearchingMemory):
     """Tokens of intents whose write may have landed, and whose create this process surely did not send."""
     terminated: tuple[str, float] = ("", 0.0)
     """The id whose termination was last sent, and when; it is not a former one's."""
-    ended_unseen: str = ""
-    """The id that this process last told the cloud to end without seeing it, whatever the cloud answered."""
+    silent: bool = False
+    """Whether the cloud answered neither the last look nor the termination that was sent all the same."""
     former_terminated: tuple[str, float] = ("", 0.0)
     """The same of a former resource."""
     unended: tuple[Unended, ...] = ()

@@ -97,7 +97,10 @@ def _blind(view: View) -> Action | None:
     """What costs is ended though it cannot be looked at now."""
     if view.seen is not Seen.BLIND:
         return None
-    return _in_use(view) or Delete() if _unended(view) else Wait(Reason.CLOUD_UNAVAILABLE)
+    if _unended(view):
+        return _in_use(view) or Delete()
+    former = _delete_former(view) if view.demand is Demand.DELETE else None
+    return former or Wait(Reason.CLOUD_UNAVAILABLE)
 
 
 def _foreign(view: View) -> Action | None:

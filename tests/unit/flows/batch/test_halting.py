@@ -5,7 +5,7 @@ from typing import Any, cast
 
 import pytest
 
-from relay_client import Cloud, CloudUnavailable, Conflict, NotFound
+from relay_client import Cloud, CloudError, CloudUnavailable, Conflict, NotFound
 from relay_operator.api.conditions import Reason
 from relay_operator.api.inferencebatch import InferenceBatchStatus
 from relay_operator.api.meta import CreateIntent, ObjectKey
@@ -18,7 +18,7 @@ from relay_operator.engine.unclaimed_ids import UnclaimedIds
 from relay_operator.flows.batch import actions
 from relay_operator.flows.batch.act import Actor
 from relay_operator.flows.batch.actions import Action, Work
-from relay_operator.flows.batch.facts import BatchMemory, Facts, running
+from relay_operator.flows.batch.facts import BatchMemory, Facts, running, running_unseen
 from relay_operator.flows.batch.places import Places
 from relay_operator.flows.batch.plan import Transfer, View
 from relay_operator.flows.batch.result import CancelRefused, Result, WorkResult
@@ -48,20 +48,29 @@ _RUNNING = status(sent(1), sent(2), sent(3))
 
 
 async def _acted(
-    action: Action, memory: BatchMemory, transfers: Transfers, *script: Step, of: InferenceBatchStatus = _RUNNING
+    action: Action,
+    memory: BatchMemory,
+    transfers: Transfers,
+    *script: Step,
+    of: InferenceBatchStatus = _RUNNING,
+    error: CloudError | None = None,
+    changed: bool = False,
 ) -> tuple[Result, list[str]]:
-    """The result of the action for a batch with this status, and what the cloud was asked."""
+    """The result of the action for a batch with this status, and what the cloud was asked.
+
+    `error`: why it could not be looked at; `changed`: people have changed it since it was decided.
+    """
     nothing = cast("Any", None)
     obj = batch(status=of)
     cache = Cache()
     metadata = cast("Json", obj.metadata.model_dump(mode="json", exclude_none=True))
-    cache.put(KEY, {"kind": "InferenceBatch", "metadata": metadata})
+    cache.put(KEY, {"kind": "InferenceBatch", "metadata": {**metadata, "generation": 7} if changed else metadata})
     intent = CreateIntent(token=TOKEN, name="nightly", attempt=1, spec_hash="", started_at=NOON)
     async with scripted_server() as server:
         server.will(*script or [_refusal(500)])
         async with Cloud(server.url, "or_key_0123456789", inference_url=server.url, organization_id="org-1") as cloud:
             account = AccountReady(ACCOUNT, cloud, "org-1", UnclaimedIds(), False, True)
-            facts = Facts(KEY, obj, NOON, account, View(), obj.status, intent)
+            facts = Facts(KEY, obj, NOON, account, View(), obj.status, intent, error=error)
             actor = Actor(
                 accounts=cast("Any", _Accounts()),
                 transfers=transfers,
@@ -105,6 +114,22 @@ async def test_a_cloud_that_does_not_answer_is_not_asked_about_every_batch() -> 
     came, asked = await _acted(actions.Cancel(), BatchMemory("uid-1"), _transfers(), Drop())
     assert len(asked) == 2
     assert isinstance(came, CancelRefused)
+
+
+@pytest.mark.parametrize(("code", "again"), [(429, True), (503, False), (409, False)])
+async def test_what_cannot_be_looked_at_is_told_to_end_until_the_cloud_heard_it(code: int, *, again: bool) -> None:
+    memory = BatchMemory("uid-1", shown={"batch_1_1", "batch_1_2"})
+    unread = CloudUnavailable("get_batch", "no answer")
+    _, asked = await _acted(actions.Cancel(), memory, _transfers(), _refusal(code), CANCELLED, error=unread)
+    assert asked == [f"POST /v1/batches/batch_1_{number}/cancel" for number in (1, 2)]
+    assert [part.batch_id for part in running_unseen(_RUNNING, memory)] == ["batch_1_1"] * again
+
+
+async def test_what_cannot_be_looked_at_is_told_to_end_though_people_changed_it_the_moment_before() -> None:
+    memory = BatchMemory("uid-1", shown={"batch_1_1"})
+    unread = CloudUnavailable("get_batch", "no answer")
+    _, asked = await _acted(actions.Cancel(), memory, _transfers(), CANCELLED, error=unread, changed=True)
+    assert (asked, len(running_unseen(_RUNNING, memory))) == ([], 1)
 
 
 async def test_of_several_refusals_a_conflict_is_told_last() -> None:

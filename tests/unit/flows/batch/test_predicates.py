@@ -274,13 +274,20 @@ def test_a_deadline_counts_from_the_start_and_only_while_something_is_left_to_do
     assert predicates.ending(being_suspended, running, LATER) is None, "the cloud may take long to cancel it"
 
 
-@pytest.mark.parametrize(("suspended", "lacks"), [(None, Round.OVER), (True, Round.OVER_MORE)])
+@pytest.mark.parametrize(
+    ("suspend", "suspended", "state", "lacks"),
+    [
+        (False, None, "cancelled", Round.OVER),
+        (False, True, "cancelled", Round.OVER_MORE),
+        (True, None, "cancelled", Round.OVER_MORE),  # the process ended before it recorded the cancellation
+        (True, None, "expired", Round.OVER),
+    ],
+)
 def test_a_round_that_suspend_cut_off_goes_on_though_no_attempt_is_left(
-    suspended: bool | None,
-    lacks: Round,
+    suspend: bool, suspended: bool | None, state: str, lacks: Round
 ) -> None:
-    spec = batch(retryPolicy={"maxAttempts": 1}).spec
-    cut = status(sent(state="cancelled", completed=4), suspended=suspended)
+    spec = batch(retryPolicy={"maxAttempts": 1}, suspend=suspend).spec
+    cut = status(sent(state=state, completed=4), suspended=suspended)
     assert predicates.round_of(spec, cut, NOON) is lacks
 
 

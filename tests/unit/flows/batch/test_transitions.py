@@ -23,7 +23,7 @@ from relay_operator.api.inferencebatch import (
 )
 from relay_operator.api.meta import CreateIntent
 from relay_operator.engine.account import AccountWaiting
-from relay_operator.engine.actions import Keep, Nothing
+from relay_operator.engine.actions import Keep, Nothing, Wait
 from relay_operator.engine.identity import identity_of
 from relay_operator.flows.batch import actions
 from relay_operator.flows.batch.actions import Action
@@ -180,19 +180,35 @@ def test_of_two_batches_of_one_part_that_which_status_has_stays_its_own(late_sta
     assert [row.batch_id for row in rebuilt.parts or ()] == ["batch_1_1", "batch_1_2"]
 
 
+def test_a_batch_that_status_has_is_not_forgotten_though_the_list_lacks_it() -> None:
+    before = status(sent(1, digest="d"), sent(2, state="completed", completed=10), part(3, inputFileId="f"))
+    rebuilt = led_to(replace(facts(before), found=(tagged(1, 3), tagged(3, 3))), actions.Adopt())
+    assert [row.batch_id for row in rebuilt.parts or ()] == ["batch_1_1", "batch_1_2", "batch_1_3"]
+    assert (rebuilt.parts or [])[:2] == (before.parts or [])[:2]
+    assert rebuilt.round == 1
+
+
+def test_a_round_that_status_has_is_not_forgotten_though_the_list_lacks_it() -> None:
+    before = status(sent(1, state="completed"), sent(1, 2), part(2, 2, inputFileId="f"), attempt=3)
+    rebuilt = led_to(replace(facts(before), found=(tagged(2, 2),)), actions.Adopt())
+    assert [row.batch_id for row in rebuilt.parts or ()] == ["batch_1_1", "batch_1_2", "batch_2_1", None]
+    assert (rebuilt.round, rebuilt.attempt, (rebuilt.parts or [])[3].input_file_id) == (2, 3, "f")
+
+
 @pytest.mark.parametrize(("state", "suspended"), [("cancelled", True), ("cancelling", True), ("expired", None)])
 def test_a_rebuilt_round_that_was_cancelled_may_go_on(state: str, suspended: bool | None) -> None:
     rebuilt = led_to(replace(facts(InferenceBatchStatus()), found=(tagged(1, 1, state=state),)), actions.Adopt())
     assert rebuilt.suspended is suspended
 
 
-def test_a_suspension_is_recorded_with_the_cancellation_and_only_then() -> None:
+@pytest.mark.parametrize("action", [actions.Cancel(), Wait(Reason.CANCELLING)])
+def test_a_suspension_is_recorded_with_the_cancellation_or_while_that_takes(action: Action) -> None:
     running = status(sent(), start_time=NOON)
     by_suspend = replace(facts(running), view=View(demand=BatchDemand.SUSPEND))
-    assert led_to(by_suspend, actions.Cancel()).suspended is True
+    assert led_to(by_suspend, action).suspended is True
     ending = Ending(reason="DeadlineExceeded", message="late")
-    assert led_to(replace(by_suspend, ending=ending), actions.Cancel()).suspended is None
-    assert led_to(facts(running, deleting=True), actions.Cancel()).suspended is None
+    assert led_to(replace(by_suspend, ending=ending), action).suspended is None
+    assert led_to(facts(running, deleting=True), action).suspended is None
 
 
 @pytest.mark.parametrize(("failed", "attempt"), [(0, 1), (2, 2)])

@@ -2,7 +2,7 @@
 
 import pytest
 
-from relay_client import Conflict, Forbidden, NotFound
+from relay_client import Conflict, Forbidden, NotFound, RateLimited
 from relay_operator.api.conditions import ConditionType, Reason
 from relay_operator.api.meta import FINALIZER, ObjectKey
 from relay_operator.engine.account import AccountRefused, AccountWaiting
@@ -251,6 +251,39 @@ async def test_a_cloud_that_can_neither_be_asked_nor_told_is_told_once_until_it_
     world.pods.random_failure = lambda _call: None
     await world.wait(120)
     assert (world.exists(), world.pods.live) == (False, [])
+
+
+async def test_a_termination_that_the_cloud_refuses_while_reads_fail_is_sent_again(world: World) -> None:
+    await made(world)
+    world.pods.random_failure = lambda call: lost(acted=False) if call == "observe" else None
+    world.pods.fail("delete", refused(RateLimited), refused(Conflict))
+    world.delete()
+    await world.wait(60)
+    assert (world.exists(), world.pods.live, world.pods.count("delete")) == (True, [], 3)
+
+
+async def test_a_termination_that_was_not_sent_while_reads_fail_is_sent_by_the_next_decision(world: World) -> None:
+    await made(world)
+    world.pods.random_failure = lambda call: lost(acted=False) if call == "observe" else None
+    world.pods.once_before_change(lambda: world.change(image="another"))
+    world.delete()
+    await world.wait(60)
+    assert (world.exists(), world.pods.live, world.pods.count("delete")) == (True, [], 1)
+
+
+async def test_what_was_told_in_vain_in_one_outage_is_told_again_in_the_next(world: World) -> None:
+    await made(world)
+    silent = {"observe", "delete"}
+    world.pods.random_failure = lambda call: lost(acted=False) if call in silent else None
+    world.delete()
+    await world.wait(60)
+    assert world.pods.count("delete") == 1
+    silent.remove("observe")
+    while world.pods.count("delete") == 1:
+        await world.wait(1)
+    world.pods.random_failure = lambda call: lost(acted=False) if call == "observe" else None
+    await world.wait(300)
+    assert (world.exists(), world.pods.live) == (True, [])
 
 
 async def test_what_this_process_never_saw_is_not_ended_while_reads_fail(world: World) -> None:

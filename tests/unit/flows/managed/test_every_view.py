@@ -193,7 +193,7 @@ INVARIANTS: dict[str, Callable[[View, Action], bool]] = {
     ),
     "what could not be looked at is left alone, but for the end of what was seen before": lambda view, action: (
         not (view.seen is Seen.BLIND and isinstance(action, (*TOUCHES_THE_CLOUD, Forget, CloseIntent)))
-        or (action == Delete() and view.demand is Demand.DELETE)
+        or (action in {Delete(), EndFormer()} and view.demand is Demand.DELETE)
     ),
     "what is not ours is left alone": lambda view, action: (
         not (view.seen in {Seen.FOREIGN, Seen.WITHHELD} and isinstance(action, TOUCHES_THE_CLOUD))

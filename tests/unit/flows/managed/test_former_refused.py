@@ -176,10 +176,15 @@ async def test_neither_end_waits_for_the_other(both: World) -> None:
     assert (both.exists(), live(both)) == (False, [])
 
 
-async def test_what_is_deleted_goes_though_the_former_one_cannot_be_read(both: World) -> None:
+@pytest.mark.parametrize(("known", "left"), [(True, []), (False, ["pod-1"])])
+async def test_what_is_deleted_goes_though_the_former_one_cannot_be_read(
+    both: World, *, known: bool, left: list[str]
+) -> None:
     becomes(both, "pod-2", "running")
     await both.wait(5)
     looks = 0
+    if not known:
+        await both.restart()
 
     def every_second(call: str) -> Failure | None:
         nonlocal looks
@@ -189,10 +194,25 @@ async def test_what_is_deleted_goes_though_the_former_one_cannot_be_read(both: W
     both.pods.random_failure = every_second
     both.delete()
     await both.wait(60)
-    assert (both.exists(), live(both)) == (True, ["pod-1"])
+    assert (both.exists(), live(both)) == (True, left)
     both.pods.random_failure = lambda _call: None
     await both.wait(330, step=5)
     assert (both.exists(), live(both)) == (False, [])
+
+
+@pytest.mark.parametrize(("policy", "left"), [("Delete", []), ("Stop", ["pod-1", "pod-2"])])
+async def test_the_old_one_and_the_new_one_are_ended_though_neither_can_be_read(
+    both: World, policy: str, left: list[str]
+) -> None:
+    both.change(deletionPolicy=policy)
+    await both.wait(5)
+    both.pods.random_failure = lambda call: lost(acted=False) if call == "observe" else None
+    both.delete()
+    await both.wait(60)
+    assert (both.exists(), live(both)) == (True, left)
+    both.pods.random_failure = lambda _call: None
+    await both.wait(330, step=5)
+    assert not both.exists()
 
 
 async def test_one_that_the_cloud_does_not_find_just_then_is_not_asked_about_without_a_pause(stuck: World) -> None:

@@ -134,6 +134,17 @@ async def test_a_change_is_not_sent_again_at_each_poll_until_the_cloud_shows_it(
     assert world.reason() == ("Running" if change == "visibility" else "Stopped")
 
 
+async def test_a_change_is_not_sent_again_because_the_cloud_could_not_be_read_meanwhile(world: World) -> None:
+    await made(world)
+    world.pods.deaf = True
+    world.change(powerState="Stopped")
+    await world.settle()
+    looks = world.pods.count("observe")
+    world.pods.fail("observe", lost(acted=False))
+    await world.wait(25)
+    assert (world.pods.count("stop"), world.pods.count("observe") >= looks + 2) == (1, True)
+
+
 async def test_what_people_ask_for_otherwise_is_sent_at_once(world: World) -> None:
     await made(world)
     world.change(public=True)

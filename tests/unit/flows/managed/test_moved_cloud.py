@@ -74,6 +74,16 @@ async def test_what_the_other_cloud_does_not_find_is_neither_recreated_nor_let_g
     assert (made.exists(), made.pods.count("create"), len(made.pods.live)) == (not deleted, 1, 0 if deleted else 1)
 
 
+async def test_what_the_other_cloud_never_showed_is_not_ended_there_while_it_cannot_be_read(made: World) -> None:
+    made.pods.random_failure = lambda call: lost(acted=False) if call == "observe" else None
+    made.delete()
+    await made.wait(600)
+    assert (made.exists(), made.pods.count("delete")) == (True, 0)
+    calls(made, "former")
+    await made.wait(600)
+    assert (made.exists(), made.pods.count("delete"), made.pods.live) == (True, 1, [])
+
+
 async def test_what_it_shows_is_there_and_its_404_is_believed_from_then_on(made: World) -> None:
     made.hint()
     await made.wait(600)

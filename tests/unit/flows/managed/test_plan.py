@@ -16,6 +16,7 @@ from relay_operator.flows.managed.actions import (
     CloseIntent,
     Create,
     Delete,
+    EndFormer,
     Forget,
     Replace,
     Resend,
@@ -63,6 +64,14 @@ SENTENCES: dict[str, tuple[View, Action]] = {
     "what others use is not ended unseen": (
         View(demand=Demand.DELETE, seen=Seen.BLIND, unended=True, in_use=True),
         Wait(Reason.IN_USE),
+    ),
+    "what it replaced is ended though the cloud cannot be asked": (
+        View(demand=Demand.DELETE, seen=Seen.BLIND, former=Former.UNUSED),
+        EndFormer(),
+    ),
+    "what is to stay is not ended unseen, nor what it replaced": (
+        View(demand=Demand.DELETE_ORPHANING, seen=Seen.BLIND, former=Former.UNUSED),
+        Wait(Reason.CLOUD_UNAVAILABLE),
     ),
     "what is to be stopped is not ended unseen": (
         View(demand=Demand.DELETE_STOPPING, seen=Seen.BLIND, unended=True),
