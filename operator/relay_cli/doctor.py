@@ -1,8 +1,7 @@
 """`kubectl relay doctor`: finds what prevents accounts from working, as far as the caller's rights reach."""
 
 import time
-from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -16,6 +15,7 @@ from relay_cli.accounts import BaseUrl, UrlNotAccepted, connections
 from relay_cli.failures import Failure, Status
 from relay_cli.findings import Finding, Reached, Seen, Verdict, findings, undocumented
 from relay_cli.kubectl import Kubectl
+from relay_cli.objects import CloudObject
 from relay_cli.options import AllNamespaces, OutputOption
 from relay_cli.tables import Column, Output, as_json, table
 from relay_cli.terminal import say
@@ -73,11 +73,8 @@ async def doctor(
     output: OutputOption = Output.TABLE,
 ) -> None:
     """Check what accounts need to work, from the operator to the cloud; the exit status is 1 if something is wrong."""
-    found, unseen = await _all(kubectl, all_namespaces), await _unseen(kubectl, all_namespaces)
-    looked = [
-        replace(await _looked(kubectl, one, docs_url, base_url), unseen=unseen.get(one.key.namespace, ()))
-        for one in found
-    ]
+    found, users = await _all(kubectl, all_namespaces), await _users(kubectl, all_namespaces)
+    looked = [used(await _looked(kubectl, one, docs_url, base_url), users, datetime.now(UTC)) for one in found]
     rows = [finding for seen in looked for finding in findings(seen)]
     say(as_json(rows) if output is Output.JSON else table(_COLUMNS, rows))
     if any(row.verdict is Verdict.WRONG for row in rows):
@@ -91,14 +88,23 @@ async def _all(kubectl: Kubectl, everywhere: bool) -> list[AnyAccount]:
     return found
 
 
-async def _unseen(kubectl: Kubectl, everywhere: bool) -> Mapping[str, list[str]]:
-    """The workloads of each namespace that no operator has looked at; none if the caller may not list them."""
-    names, now = defaultdict[str, list[str]](list), datetime.now(UTC)
+async def _users(kubectl: Kubectl, everywhere: bool) -> Sequence[CloudObject]:
+    """The workloads; none if the caller may not list them."""
     with suppress(Failure):
-        for one in await objects.workloads(kubectl, everywhere=everywhere):
-            if one.is_unseen(now):
-                names[one.metadata.namespace].append(f"{one.kind}/{one.metadata.name}")
-    return names
+        return await objects.workloads(kubectl, everywhere=everywhere)
+    return ()
+
+
+def used(seen: Seen, users: Sequence[CloudObject], now: datetime) -> Seen:
+    """With what the conditions of workloads say about the operator and the account. Pure."""
+    key = seen.account.key
+    near = [one for one in users if one.metadata.namespace == key.namespace]
+    own = [one for one in users if one.is_made_with(key)]
+    return replace(
+        seen,
+        unseen=[one.label for one in near if one.is_unseen(now)],
+        unread=[one.label for one in own if one.is_unread],
+    )
 
 
 async def _looked(kubectl: Kubectl, account: AnyAccount, docs_url: str, base_url: str) -> Seen:

@@ -11,7 +11,7 @@ from relay_cli.failures import Failure
 from relay_cli.kubectl import Forbidden
 from relay_client import AnyOperation
 from relay_operator.api.cloudaccount import AnyAccount, InUse
-from relay_operator.api.conditions import Condition, ConditionType
+from relay_operator.api.conditions import Condition, ConditionType, Reason
 from relay_operator.api.meta import Model
 from relay_wire.account import Whoami
 from relay_wire.webhooks import WebhookDelivery
@@ -58,6 +58,8 @@ class Seen:
     """Operations in use that the cloud does not serve."""
     unseen: Sequence[str] = ()
     """Workloads of its namespace whose spec no operator has looked at."""
+    unread: Sequence[str] = ()
+    """Its workloads of which the cloud does not tell the operator."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +84,7 @@ def findings(seen: Seen) -> list[Finding]:
     """All findings, each after those that it depends on."""
     told = (
         *_account(seen.account),
-        *_operator(seen.unseen),
+        *_operator(seen),
         *_url(seen),
         *_key(seen),
         *_webhook(seen),
@@ -96,23 +98,28 @@ _Told = tuple[str, Verdict, str]
 
 
 def _account(account: AnyAccount) -> Iterator[_Told]:
-    ready, low = (_condition(account, of) for of in (ConditionType.READY, ConditionType.FUNDS_LOW))
+    kinds = (ConditionType.READY, ConditionType.STALLED, ConditionType.FUNDS_LOW)
+    ready, stalled, low = (_condition(account, of) for of in kinds)
     if ready is None:
         text = "the operator has not looked at it: check that the operator runs and watches this namespace"
         yield "account", Verdict.WRONG, text
     else:
-        verdict = Verdict.OK if ready.status == "True" else Verdict.WRONG
-        yield "account", verdict, f"{ready.reason}: {ready.message}"
+        told = stalled or ready  # Ready stays while the cloud is silent, and during deletion
+        verdict = Verdict.OK if told is ready and ready.status == "True" else Verdict.WRONG
+        yield "account", verdict, f"{told.reason}: {told.message}"
     if low is not None and low.status == "True":
         yield "funds", Verdict.WARNING, low.message
 
 
-def _operator(unseen: Sequence[str]) -> Iterator[_Told]:
-    if unseen:
+def _operator(seen: Seen) -> Iterator[_Told]:
+    if seen.unseen:
         text = (
-            f"no operator has looked at the present spec of {_some(unseen)}: check that the operator runs, leads and "
-            "watches this namespace, and that the cloud answers"
+            f"no operator has looked at the present spec of {_some(seen.unseen)}: check that the operator runs, leads "
+            "and watches this namespace, and that the cloud answers"
         )
+        yield "operator", Verdict.WRONG, text
+    if seen.unread:
+        text = f"the cloud does not tell the operator of {_some(seen.unread)}: their conditions say what it answers"
         yield "operator", Verdict.WRONG, text
 
 
@@ -126,8 +133,9 @@ def _url(seen: Seen) -> Iterator[_Told]:
         case UrlNotAccepted():
             yield "url", Verdict.WARNING, "it was not called: only the account names it"
         case Failure():
-            ready = _condition(seen.account, ConditionType.READY)
-            operators = ready is not None and ready.status == "True"
+            ready, stalled = (_condition(seen.account, of) for of in (ConditionType.READY, ConditionType.STALLED))
+            silent = seen.unread or (stalled is not None and stalled.reason == Reason.CLOUD_UNAVAILABLE)
+            operators = ready is not None and ready.status == "True" and not silent
             beside = "; the operator reached it at its last look, so the address may not work from your machine"
             yield "url", Verdict.WARNING if operators else Verdict.WRONG, f"{seen.url}{beside if operators else ''}"
         case Reached(None):

@@ -10,7 +10,8 @@ from pydantic import Field
 
 from relay_cli.failures import Failure, Status
 from relay_cli.kubectl import Kubectl, parsed
-from relay_operator.api.meta import API_VERSION, GROUP, Model, Resource
+from relay_operator.api.conditions import ConditionType, Reason
+from relay_operator.api.meta import API_VERSION, GROUP, Model, ObjectKey, Resource
 from relay_operator.api.references import AccountKind, AccountRef
 from relay_operator.api.workload import BILLED, BILLED_EARLY, Blue, WorkloadStatus
 
@@ -60,6 +61,24 @@ class CloudObject(Resource[CloudSpec, CloudStatus]):
         born = self.metadata.creation_timestamp
         waits = born is not None and now - born > _PATIENCE
         return waits and self.status.observed_generation != self.metadata.generation
+
+    def is_made_with(self, account: ObjectKey) -> bool:
+        """Whether it uses this account."""
+        used = self.account or DEFAULT
+        near = account.namespace in ("", self.metadata.namespace)
+        return near and (used.kind, used.name) == (account.kind, account.name)
+
+    @property
+    def is_unread(self) -> bool:
+        """Whether the cloud has not told the operator of it for a while."""
+        return any(
+            (one.type, one.reason) == (ConditionType.STALLED, Reason.CLOUD_UNAVAILABLE)
+            for one in self.status.conditions
+        )
+
+    @property
+    def label(self) -> str:
+        return f"{self.kind}/{self.metadata.name}"
 
     @property
     def is_billed(self) -> bool:

@@ -14,6 +14,7 @@ import aiohttp
 from prometheus_client import CollectorRegistry
 from pydantic import JsonValue, ValidationError
 
+from relay_client.errors import PaymentRequired
 from relay_kube.errors import KubeError, Refused
 from relay_kube.kube import NAMESPACES, ApiAccess, JsonObject, Kube, ResourceType
 from relay_operator.accounts.account_object import parse_account
@@ -180,18 +181,19 @@ async def _plan(operators: _Operators, key: ObjectKey) -> Plan | None:
     if account is not None and not refusal:
         if not account.spec.base_url and not operator.parts.settings.default_base_url:
             raise UrlUnknownError(account)
-        await _learn_funds(operator.parts, account)
+        await _learn_funds(operator.parts, account, key)
     plan = await flow.preview(Turn(key, entry.uid, engine.wall_clock(), Priority.CHANGE), entry.body)
     is_held = refusal and plan.action is PlannedAction.NONE
     return plan.model_copy(update={"reason": refusal[:1024]}) if is_held else plan
 
 
-async def _learn_funds(parts: Parts, account: AnyAccount) -> None:
-    """Use what the operator saw of the account's money at its last look."""
+async def _learn_funds(parts: Parts, account: AnyAccount, whose: ObjectKey) -> None:
+    """Use what the operator saw of the account's money at its last look, and what it knows was refused for that."""
     state = await parts.accounts.state(account.key)
     if isinstance(state, AccountReady):
         seen, budgets = account.status, parts.budgets
         budgets.looked(state, seen.available_cents, seen.burn_per_hour_cents, budgets.paid(state))
+        parts.accounts.failed(state, PaymentRequired("", "if its status says so"), whose)
 
 
 def _accounts(objects: Mapping[ObjectKey, JsonObject]) -> dict[ObjectKey, AnyAccount]:

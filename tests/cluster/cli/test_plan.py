@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from tests.cluster.cloud_log import changes
 from tests.support.eventually import eventually
-from tests.support.manifests import cloud_account, gpu_cluster, gpu_pod
+from tests.support.manifests import cloud_account, condition, gpu_cluster, gpu_pod
 
 if TYPE_CHECKING:
     from tests.support.controlplane import Cluster
@@ -63,6 +63,16 @@ async def test_a_cluster_that_would_grow_beyond_its_budget_says_so(workspace: Wo
     assert (plan["action"], "budget.maxPricePerHourCents is 1" in plan["reason"]) == ("None", True)
     (plan,) = await _plan(workspace, "-f", "-", stdin=gpu_cluster("web", replicas=3))
     assert plan["action"] == "Scale"
+
+
+async def test_what_waits_for_funds_is_not_planned_before_its_next_attempt(workspace: Workspace) -> None:
+    await workspace.becomes("CloudAccount", "default")
+    await workspace.cloud.control.change_organization(workspace.organization.id, balanceCents=0)
+    await workspace.apply(gpu_pod())
+    pod = await workspace.becomes("GpuPod", "trainer", lambda item: bool(condition(item, "BudgetExceeded")))
+    (plan,) = await _plan(workspace, "gpod/trainer")
+    told, agreed = condition(pod, "Ready")["message"], pod["status"]["nextAttemptTime"]
+    assert (plan["action"], plan["reason"]) == ("None", f"nothing is tried before {agreed}: {told}")
 
 
 async def test_an_account_whose_url_is_not_plain_spoils_only_the_plans_of_its_own_objects(workspace: Workspace) -> None:

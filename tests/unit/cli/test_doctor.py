@@ -12,7 +12,7 @@ import pytest
 
 from relay_cli.__main__ import main
 from relay_cli.accounts import UrlNotAccepted
-from relay_cli.doctor import _compared, _is_served, _probed, ahead, compared
+from relay_cli.doctor import _compared, _is_served, _probed, ahead, compared, used
 from relay_cli.failures import Failure
 from relay_cli.findings import Reached, Seen, Verdict, findings
 from relay_cli.kubectl import Forbidden, parsed
@@ -30,9 +30,11 @@ SCOPES = ["vms:read", "vms:write", "clusters:read", "clusters:write", "inference
 OK, WARNING, WRONG = Verdict.OK, Verdict.WARNING, Verdict.WRONG
 
 
-def _condition(of: str, status: str = "True", message: str = "as it should be") -> dict[str, str]:
+def _condition(
+    of: str, status: str = "True", message: str = "as it should be", reason: str = "Because"
+) -> dict[str, str]:
     when = "2026-11-23T08:00:00Z"
-    return {"type": of, "status": status, "reason": "Because", "message": message, "lastTransitionTime": when}
+    return {"type": of, "status": status, "reason": reason, "message": message, "lastTransitionTime": when}
 
 
 def _account(*conditions: dict[str, str], spec: dict[str, Any] | None = None, **status: Any) -> CloudAccount:
@@ -71,12 +73,36 @@ def test_what_the_operator_says_of_the_account_comes_first() -> None:
     assert _verdict(_seen(_account(_condition("Stalled"))), "account")[0] is WRONG
 
 
+def test_an_account_that_is_stalled_is_wrong_although_it_stays_ready() -> None:
+    deleted = _account(_condition("Stalled", message="kept", reason="InUse"), _condition("Ready"))
+    assert _verdict(_seen(deleted), "account") == (WRONG, "InUse: kept")
+    silent = _account(_condition("Ready"), _condition("Stalled", message="no answer", reason="CloudUnavailable"))
+    told = Seen(silent, Failure("https://x does not answer: timed out"))
+    assert _verdict(told, "account") == (WRONG, "CloudUnavailable: no answer")
+    assert _verdict(told, "url") == (WRONG, "https://x does not answer: timed out")
+
+
 def test_workloads_that_no_operator_has_looked_at_are_named() -> None:
     names = [f"GpuPod/{name}" for name in "abcde"]
     said = "no operator has looked at the present spec of GpuPod/a, GpuPod/b, GpuPod/c and 2 more: check that the "
     verdict, told = _verdict(_seen(unseen=names), "operator")
     checks = "operator runs, leads and watches this namespace, and that the cloud answers"
     assert (verdict, told) == (WRONG, f"{said}{checks}")
+
+
+def test_workloads_that_the_operator_cannot_read_show_that_it_does_not_reach_the_cloud_either() -> None:
+    stalled = {"conditions": [_condition("Ready"), _condition("Stalled", reason="CloudUnavailable")]}
+    near, far = {"name": "a", "namespace": "ml"}, {"name": "b", "namespace": "elsewhere"}
+    other = {"accountRef": {"name": "other"}}
+    users = [
+        parsed(CloudObject, {"kind": "GpuPod", "metadata": metadata, "spec": spec, "status": status})
+        for metadata, spec, status in [(near, {}, stalled), (far, {}, stalled), (near, other, stalled), (near, {}, {})]
+    ]
+    silent = Failure("https://x does not answer: timed out")
+    told = used(Seen(_account(), silent), users, datetime.now(UTC))
+    said = "the cloud does not tell the operator of GpuPod/a: their conditions say what it answers"
+    assert _verdict(told, "operator") == (WRONG, said)
+    assert _verdict(told, "url") == (WRONG, str(silent))
 
 
 @pytest.mark.parametrize(

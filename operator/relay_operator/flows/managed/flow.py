@@ -44,7 +44,7 @@ from relay_operator.flows.managed.report import report_of
 from relay_operator.flows.managed.resource import ExternalResource, ObsT
 from relay_operator.flows.managed.result import Accepted, OutcomeUnknown, Rejected, Result, Switched
 from relay_operator.flows.managed.shown_once import Shown
-from relay_operator.flows.managed.status import begins, new_status, still_waiting
+from relay_operator.flows.managed.status import begins, new_status, still_waiting, until_agreed
 from relay_operator.flows.managed.view import Former, Seen
 from relay_operator.flows.managed.workload import asked
 
@@ -103,7 +103,7 @@ class ManagedFlow(Generic[SpecT, StatusT, ObsT]):
         facts = await self.gatherer.gather(turn, self.own(self.parse(body)), self.memory(turn.uid))
         action = plan(facts.view)
         report = report_of(facts, action, Nothing(), unreachable=facts.error is not None)
-        return proposal(facts, action, report.message if report is not None else "")
+        return until_agreed(facts, action) if report is None else proposal(facts, action, report.message)
 
     def intent(self, facts: Facts[SpecT, StatusT, ObsT]) -> CreateIntent | None:
         return self.actor.guarding(facts)

@@ -44,7 +44,7 @@ from relay_operator.flows.managed.progress_report import progressing
 from relay_operator.flows.managed.proposal import proposal, sentence
 from relay_operator.flows.managed.resource import Change, ObsT
 from relay_operator.flows.managed.result import Accepted, OutcomeUnknown, Rejected, Result, Sent, Switched
-from relay_operator.flows.managed.view import Former, Gate, Recovery, Seen, Value
+from relay_operator.flows.managed.view import Former, Gate, Recovery, Seen, Undecided, Value
 
 _OF_OTHERS = frozenset(
     {
@@ -216,7 +216,8 @@ def _again(
     if isinstance(action, actions.CloseIntent):
         # If no answer to a create can be read, each of them makes a resource, which is then ended.
         retry = RetryKind.QUICK if shown_once(facts.resource) else None
-        message = facts.note or "the last attempt had no effect"
+        said = f"{meta.RETRY_CREATE} says that the last attempt had no effect"
+        message = said if facts.view.undecided is Undecided.GIVE_UP else facts.note or "the last attempt had no effect"
         return Report("False", ConditionType.RECONCILING, Reason.CREATING, message, Return.SOON, retry)
     recreated = "recreating it" if isinstance(action, actions.Forget) else facts.note
     message = recreated or f"recovery: {facts.view.recovery.name.lower()}"

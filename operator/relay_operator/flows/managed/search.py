@@ -76,11 +76,11 @@ class Searcher(Generic[SpecT, StatusT, ObsT]):
             case NotSeen():
                 return self._not_seen(subject, intent)
             case CannotTell():
-                note = self._trace(subject, intent)
                 early = self._early(subject, intent)
                 if early > 0:
+                    note = f"what was made is searched for until {self.delays.search:g} s after the create"
                     return Sight(Seen.UNSURE, note=note, decided_in=early)
-                return Sight(Seen.UNKNOWABLE, note=note)
+                return Sight(Seen.UNKNOWABLE, note=self._trace(subject, intent))
             case Unfinished():
                 return Sight(Seen.UNSURE, note="the ids that webhooks named are looked up", decided_in=0)
             case _ as never:

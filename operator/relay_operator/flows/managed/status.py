@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 from relay_operator.api import meta
 from relay_operator.api.conditions import ConditionType, Reason
 from relay_operator.api.meta import CreateIntent, MalformedIntent, ObjectKey, rfc3339
+from relay_operator.api.plan import Plan
 from relay_operator.api.references import HeldReference
 from relay_operator.api.workload import BILLED, BlueGreenStatus, SpecT, StatusT, WorkloadStatus
 from relay_operator.engine import conditions
@@ -127,13 +128,16 @@ def _former_in_time(facts: Facts[SpecT, StatusT, ObsT]) -> Fields:
 
 def still_waiting(facts: Facts[SpecT, StatusT, ObsT], action: Action) -> StatusT:
     """The status until the agreed attempt: as it was, with the present plan, and without a former resource dropped."""
-    status = facts.obj.status.model_copy(update=_of_action(facts, action))
-    if not facts.obj.metadata.plan_only:
-        return status.model_copy(update={"plan": None})
-    ready = conditions.find(status.conditions, ConditionType.READY)
+    plan = until_agreed(facts, action) if facts.obj.metadata.plan_only else None
+    return facts.obj.status.model_copy(update=_of_action(facts, action) | {"plan": plan})
+
+
+def until_agreed(facts: Facts[SpecT, StatusT, ObsT], action: Action) -> Plan:
+    """The plan until the agreed attempt, with why there has to be another one."""
+    ready = conditions.find(facts.obj.status.conditions, ConditionType.READY)
     last = f": {ready.message}" if ready is not None else ""
-    until = rfc3339(status.next_attempt_time or facts.now)
-    return status.model_copy(update={"plan": proposal(facts, action, f"nothing is tried before {until}{last}")})
+    until = rfc3339(facts.obj.status.next_attempt_time or facts.now)
+    return proposal(facts, action, f"nothing is tried before {until}{last}")
 
 
 def _protocol(facts: Facts[SpecT, StatusT, ObsT], action: Action, result: Result[ObsT]) -> Fields:

@@ -75,7 +75,8 @@ async def test_it_is_searching_before_it_is_late(world: World) -> None:
     world.pods.fail("create", lost(acted=True))
     world.apply()
     await world.wait(30)
-    assert world.reason() == "Searching"
+    told = "what was made is searched for until 60 s after the create"  # nobody has to look for it yet
+    assert (world.reason(), world.message()) == ("Searching", told)
     assert world.condition(ConditionType.STALLED) is None
 
 

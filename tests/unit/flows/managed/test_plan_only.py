@@ -337,6 +337,18 @@ async def test_until_the_attempt_that_is_agreed_nothing_is_planned(world: World)
     assert ((planned(world) or {})["action"], world.pods.count("create")) == ("Create", tried)
 
 
+async def test_a_preview_says_until_when_nothing_is_tried(world: World) -> None:
+    world.pods.fail("create", *[refused(CapacityExhausted)] * 20)
+    key = world.apply(gpu=H100)
+    await world.wait(60)
+    world.annotate(plan_only="true")
+    preview = await world.flow.preview(
+        Turn(key, uid_of(world.raw()), world.clock.wall(), Priority.CHANGE), orjson.dumps(world.raw())
+    )
+    await world.settle()
+    assert preview == world.status().plan
+
+
 async def test_what_is_agreed_outlives_a_plan(world: World) -> None:
     world.apply(gpu=H100, powerState="Stopped", recovery={"onTerminated": "Recreate"})
     await world.wait(10)

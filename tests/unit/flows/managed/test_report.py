@@ -15,7 +15,7 @@ from relay_operator.flows.managed.report import report_of
 from relay_operator.flows.managed.resource import Change, power
 from relay_operator.flows.managed.result import Accepted, Rejected, Sent
 from relay_operator.flows.managed.status import new_status
-from relay_operator.flows.managed.view import Demand, Recovery, Seen, View
+from relay_operator.flows.managed.view import Demand, Recovery, Seen, Undecided, View
 from relay_operator.kinds.gpucluster import GpuCluster, GpuClusters, GpuClusterSpec, GpuClusterStatus, SeenCluster
 from relay_operator.kinds.gpupod import GpuPod
 from relay_wire.clusters import ClusterSummary
@@ -115,6 +115,11 @@ DECIDED: dict[str, tuple[PodFacts, Action, tuple[Reason, str]]] = {
         facts(),
         actions.CloseIntent(),
         (Reason.CREATING, "the last attempt had no effect"),
+    ),
+    "an attempt that a person gave up": (
+        facts(View(undecided=Undecided.GIVE_UP), note="look in the cloud"),
+        actions.CloseIntent(),
+        (Reason.CREATING, "gpurelay.dev/retry-create says that the last attempt had no effect"),
     ),
     "an attempt of another": (facts(note="copied"), actions.CloseIntent(), (Reason.CREATING, "copied")),
 }
