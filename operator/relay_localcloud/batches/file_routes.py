@@ -15,7 +15,7 @@ from relay_localcloud.batches.storage import pieces
 from relay_localcloud.cloud import Cloud, CurrentCloud
 from relay_localcloud.http.arguments import Query
 from relay_localcloud.http.bodies import answer
-from relay_localcloud.http.errors import ApiError
+from relay_localcloud.http.errors import ApiError, not_found
 from relay_localcloud.http.openapi import ASSUMED
 from relay_localcloud.http.principal import ResourceId
 from relay_localcloud.http.routing import Router
@@ -131,7 +131,10 @@ async def get_content(caller: BatchCaller, file_id: ResourceId, request: Request
         headers["Content-Range"] = f"bytes {chosen.start}-{chosen.stop - 1}/{size}"
     sent = chosen if chosen is not None else range(size)
     headers["Content-Length"] = str(len(sent))
-    body = pieces(cloud.files.read(file_id, sent.start), len(sent))
+    try:
+        body = pieces(cloud.files.read(file_id, sent.start), len(sent))
+    except FileNotFoundError:  # a stale read has its row still, but contents have no past
+        raise not_found("file", file_id) from None
     status = 200 if chosen is None else 206
     return StreamingResponse(_each(body), status, headers, "application/octet-stream")
 

@@ -47,11 +47,12 @@ DIALECTS: Final[Mapping[Family, Dialect[Any]]] = {Chat.family: Chat(), Messages.
 
 
 class Question:
-    """A request to a model, in the format of a family."""
+    """A request to a model, in the format of a family; `via` names the servers that it came through."""
 
-    def __init__(self, family: Family, request: ChatRequest | MessagesRequest) -> None:
+    def __init__(self, family: Family, request: ChatRequest | MessagesRequest, via: str = "") -> None:
         self.dialect = DIALECTS[family]
         self.request = request
+        self.via = via
         self.prompt: Prompt = self.dialect.prompt(request)
 
     @classmethod
@@ -136,7 +137,7 @@ async def answer(upstreams: Upstreams, model: Model, asked: Question, now: int, 
     else:
         sent = asked.sent(behind, stream=False)
         reserve(asked.most(len(sent)))
-        document, size = await upstreams.ask(behind, asked.dialect.family, sent)
+        document, size = await upstreams.ask(behind, asked.dialect.family, sent, asked.via)
         used = asked.bounded(_used(asked, document), len(sent), size)
         answered = Answer({**document, "model": asked.request.model}, used)
     return replace(answered, headers=_headers(model, turn))
@@ -150,7 +151,8 @@ async def stream(
     if not isinstance(behind, BuiltInModel):
         sent = asked.sent(behind, stream=True)
         reserve(asked.most(len(sent)))
-        source = _relayed(asked, len(sent), await upstreams.stream(behind, asked.dialect.family, sent))
+        events = await upstreams.stream(behind, asked.dialect.family, sent, asked.via)
+        source = _relayed(asked, len(sent), events)
     else:
         if turn is not None:
             held.enter_context(upstreams.counting(turn.replica_id))

@@ -55,7 +55,7 @@ async def complete_chat(
     request: Request,
 ) -> Response:
     """Answers one object; with `stream: true` server-sent events that end with `data: [DONE]`."""
-    return await _answered(cloud, caller.organization_id, Question(Family.CHAT_COMPLETIONS, body), request)
+    return await _answered(cloud, caller.organization_id, Family.CHAT_COMPLETIONS, body, request)
 
 
 @router.post(
@@ -72,7 +72,7 @@ async def answer_messages(
     request: Request,
 ) -> Response:
     """Answers one object; with `stream: true` server-sent events from `message_start` to `message_stop`."""
-    return await _answered(cloud, caller.organization_id, Question(Family.MESSAGES, body), request)
+    return await _answered(cloud, caller.organization_id, Family.MESSAGES, body, request)
 
 
 @router.get("/v1/models", response_model=ModelList, summary="List models")
@@ -92,7 +92,10 @@ def get_model(caller: InferenceCaller, model_id: ResourceId, tx: Tx) -> dict[str
     return model
 
 
-async def _answered(cloud: Cloud, organization_id: str, asked: Question, request: Request) -> Response:
+async def _answered(
+    cloud: Cloud, organization_id: str, family: Family, body: ChatRequest | MessagesRequest, request: Request
+) -> Response:
+    asked = Question(family, body, ", ".join(request.headers.getlist("via")))
     with cloud.store.transaction() as tx:
         model, now = find_model(tx, organization_id, asked.request.model, asked.dialect.family), tx.now
         answered = None if asked.request.stream else invoke.answer_now(model, asked, now)

@@ -36,6 +36,9 @@ SILENT_SECONDS: Final = 300.0
 WHOLE_SECONDS: Final = 3600.0
 LARGEST_REFUSAL: Final = 64 * 1024
 """A larger refusal is not passed on."""
+MOST_TIMES: Final = 32
+"""How often a request may come through here: a server may lead back to this cloud."""
+_HERE: Final = "relay-localcloud"
 
 _PASSED_ON: Final[Mapping[int, Row]] = {
     row[0]: row for row in (INVALID_REQUEST, PAYLOAD_TOO_LARGE, REJECTED, RATE_LIMITED, UPSTREAM_UNAVAILABLE)
@@ -76,9 +79,11 @@ class Upstreams:
         for session in self._sessions.values():
             await session.close()
 
-    async def ask(self, server: Server, family: Family, body: bytes) -> tuple[Json, int]:
-        """The server's answer to one request, and its size in bytes. Raises InferenceError."""
-        async with self._posted(server, family, body) as response:
+    async def ask(self, server: Server, family: Family, body: bytes, via: str = "") -> tuple[Json, int]:
+        """The server's answer to one request, and its size in bytes; `via` names the servers that the request came
+        through, as its header does. Raises InferenceError.
+        """
+        async with self._posted(server, family, body, via) as response:
             raw = await _read(response)
         await _require_few_values(raw)
         document = _parsed(raw)
@@ -86,9 +91,9 @@ class Upstreams:
             raise _unwell("answered something that is not a model's answer")
         return document, len(raw)
 
-    async def stream(self, server: Server, family: Family, body: bytes) -> AsyncGenerator[str, None]:
+    async def stream(self, server: Server, family: Family, body: bytes, via: str = "") -> AsyncGenerator[str, None]:
         """The data of each event, from a stream that has begun. Raises InferenceError, also if the stream is cut."""
-        opened = self._events(server, family, body)
+        opened = self._events(server, family, body, via)
         await anext(opened)  # by then the status is known
         return opened
 
@@ -103,8 +108,8 @@ class Upstreams:
             if not self.under_way[server_id]:
                 del self.under_way[server_id]
 
-    async def _events(self, server: Server, family: Family, body: bytes) -> AsyncGenerator[str, None]:
-        async with self._posted(server, family, body) as response:
+    async def _events(self, server: Server, family: Family, body: bytes, via: str) -> AsyncGenerator[str, None]:
+        async with self._posted(server, family, body, via) as response:
             yield ""
             data: list[str] = []
             size = 0
@@ -123,15 +128,19 @@ class Upstreams:
                 yield event
 
     @asynccontextmanager
-    async def _posted(self, server: Server, family: Family, body: bytes) -> AsyncIterator["aiohttp.ClientResponse"]:
+    async def _posted(
+        self, server: Server, family: Family, body: bytes, via: str
+    ) -> AsyncIterator["aiohttp.ClientResponse"]:
         import aiohttp  # noqa: PLC0415 - it takes a fifth of the start, and nobody may ever register a server
 
+        if via.count(_HERE) >= MOST_TIMES:
+            raise _unwell("leads back here")
         with self.counting(server.id):
             try:
                 async with self._opened(aiohttp, anywhere=server.way is not None).post(
                     server.endpoint.rstrip("/") + family.removeprefix("/v1"),
                     data=body,
-                    headers=_headers(server, self._vault),
+                    headers={**_headers(server, self._vault), "Via": ", ".join(filter(None, (via, f"1.1 {_HERE}")))},
                     allow_redirects=False,
                     ssl=True if server.way is None or server.way.proxied is None else server.way.proxied.tls,
                 ) as response:

@@ -139,6 +139,17 @@ async def test_a_deleted_file_is_gone(organization: Organization) -> None:
     assert refusal(answer) == NOT_FOUND
 
 
+async def test_a_stale_read_lacks_the_content_of_a_deleted_file(organization: Organization) -> None:
+    stale = {"effect": {"staleSeconds": 5}, "organizationId": organization.id}
+    for path in ("/v1/files/{id}", "/v1/files/{id}/content"):
+        await organization.server.ok("POST", "/faults", {"operation": f"GET {path}", **stale})
+    file_id = await upload(organization, b"x")
+    await organization.server.advance(10)
+    await ok(organization, "DELETE", f"/v1/files/{file_id}")
+    assert (await ok(organization, "GET", f"/v1/files/{file_id}"))["bytes"] == 1
+    assert refusal(await call(organization, "GET", f"/v1/files/{file_id}/content")) == NOT_FOUND
+
+
 async def test_the_input_of_a_live_batch_cannot_be_deleted(organization: Organization) -> None:
     batch = await create(organization, [record("a")])
     answer = await call(organization, "DELETE", f"/v1/files/{batch['input_file_id']}")

@@ -113,6 +113,27 @@ async def test_a_real_server_answers_under_the_models_own_name(
 
 
 @pytest.mark.parametrize("path", [CHAT, MESSAGES])
+@pytest.mark.parametrize("stream", [False, True])
+async def test_a_request_that_comes_back_goes_round_so_often_and_no_more(
+    organization: Organization, path: str, *, stream: bool
+) -> None:
+    here = {"auth": "api_key", "apiKey": organization.api_key, "ref": "mine"}
+    await add(organization, organization.server.ready["inferenceUrl"] + "/v1", maxConcurrency=100, **here)
+    answer = await call(organization, "POST", path, body_of(path, "x", stream=stream))
+    assert refusal(answer, path) == (502, "api_error", "upstream_error")
+
+
+async def test_a_server_learns_that_a_request_comes_through_the_cloud(
+    organization: Organization, server_behind: ModelServer
+) -> None:
+    for before in ({}, {"Via": "1.1 proxy"}):
+        sent = {"x-api-key": organization.api_key, **before}
+        await call(organization, "POST", CHAT, body_of(CHAT, "x"), headers=sent)
+    told = [headers["via"] for headers, _ in server_behind.received]
+    assert told == ["1.1 relay-localcloud", "1.1 proxy, 1.1 relay-localcloud"]
+
+
+@pytest.mark.parametrize("path", [CHAT, MESSAGES])
 async def test_its_stream_is_passed_on_event_by_event(organization: Organization, far: Server, path: str) -> None:
     await add_far(organization, far)
     body = body_of(path, "hello big world", stream=True)
