@@ -40,7 +40,7 @@ from relay_operator.flows.batch import predicates
 from relay_operator.flows.batch.actions import Work
 from relay_operator.flows.batch.facts import BatchMemory, Facts, ending_of, running, running_unseen
 from relay_operator.flows.batch.names import OBJECT, PartTag, create_of, object_of
-from relay_operator.flows.batch.plan import BatchDemand, Live, Phase, Round, Sight, Transfer, View
+from relay_operator.flows.batch.plan import UNSEEN, BatchDemand, Live, Phase, Round, Sight, Transfer, View
 from relay_operator.flows.batch.polls import PAGE, BatchPolls
 from relay_operator.flows.batch.result import WorkResult
 from relay_operator.flows.batch.transfers import Job, Transfers
@@ -189,6 +189,8 @@ class Gatherer:
             or self.clock() - memory.cancelled.get(part.batch_id or "", float("-inf")) < self.delays.termination
         ]
         live = Live.NONE if not may_run else Live.CANCELLING if len(told) == len(may_run) else Live.RUNNING
+        if seen.sight in UNSEEN:
+            live = _live_unseen(status, memory)
         ending, stands = ending_of(facts)
         state, came = self._transfer(facts)
         lacks = predicates.round_of(obj.spec, status, facts.now)
@@ -297,8 +299,12 @@ def _unseen(facts: Facts, error: CloudError, memory: BatchMemory) -> Facts:
     """The facts if the cloud cannot be read. It may still do what it is told."""
     ending, stands = ending_of(facts)
     told = isinstance(error, CloudUnavailable | Unreadable)
-    live = Live.RUNNING if told and running_unseen(facts.status, memory) else Live.NONE
+    live = _live_unseen(facts.status, memory) if told else Live.NONE
     return replace(facts, view=replace(facts.view, sight=Sight.BLIND, live=live, ending=stands), ending=ending)
+
+
+def _live_unseen(status: InferenceBatchStatus, memory: BatchMemory) -> Live:
+    return Live.RUNNING if running_unseen(status, memory) else Live.NONE
 
 
 def job_of(facts: Facts) -> Job | None:

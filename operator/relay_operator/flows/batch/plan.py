@@ -142,6 +142,8 @@ class View:
 
 Rule = Callable[[View], Action | None]
 
+UNSEEN = frozenset({Sight.BLIND, Sight.UNSURE})
+"""Sights in which the batches that status records were not looked at."""
 _SEARCHED: dict[Sight, Action] = {
     Sight.BLIND: Wait(Reason.CLOUD_UNAVAILABLE),
     Sight.UNSURE: Wait(Reason.SEARCHING),
@@ -180,8 +182,8 @@ def _account(view: View) -> Action | None:
 
 
 def _unseen(view: View) -> Action | None:
-    """What costs and is to end is cancelled though it cannot be looked at now."""
-    if view.sight is not Sight.BLIND or view.live is not Live.RUNNING or view.demand is BatchDemand.DELETE_ORPHANING:
+    """What costs and is to end is cancelled though it is not looked at now."""
+    if view.sight not in UNSEEN or view.live is not Live.RUNNING or view.demand is BatchDemand.DELETE_ORPHANING:
         return None
     return Cancel() if view.halted else _end(view)
 
