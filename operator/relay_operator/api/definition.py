@@ -50,12 +50,19 @@ class Definition:
     """Whether the operator itself creates the objects; people read them."""
 
     @property
+    def printed(self) -> tuple[Column, ...]:
+        """The columns of `kubectl get`."""
+        return (*self.columns, STALLED)
+
+    @property
     def singular(self) -> str:
         return self.kind.lower()
 
 
 READY = Column("Ready", '.status.conditions[?(@.type=="Ready")].status')
 REASON = Column("Reason", '.status.conditions[?(@.type=="Ready")].reason', priority=1)
+STALLED = Column("Stalled", '.status.conditions[?(@.type=="Stalled")].reason', priority=1)
+"""Of every kind: while the cloud is silent, `Ready` and its reason stay as they were."""
 AGE = Column("Age", ".metadata.creationTimestamp", "date")
 ID = Column("ID", ".status.id", priority=1)
 RECORD_COLUMNS = (READY, AGE, REASON, ID)

@@ -24,7 +24,7 @@ def custom_resource_definition(definition: Definition) -> Schema:
         "name": VERSION,
         "served": True,
         "storage": True,
-        "additionalPrinterColumns": [_column(column) for column in definition.columns],
+        "additionalPrinterColumns": [_column(column) for column in definition.printed],
         "schema": {"openAPIV3Schema": object_schema(definition)},
         "subresources": _subresources(definition),
     }

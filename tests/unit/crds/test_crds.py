@@ -141,6 +141,14 @@ def test_a_column_shows_as_an_age_only_what_has_passed(definition: Definition) -
     }
 
 
+@each_kind
+def test_a_column_shows_why_an_object_is_stalled_while_it_stays_ready(definition: Definition) -> None:
+    crd: dict[str, Any] = custom_resource_definition(definition)
+    *_, last = crd["spec"]["versions"][0]["additionalPrinterColumns"]
+    path = '.status.conditions[?(@.type=="Stalled")].reason'
+    assert last == {"name": "Stalled", "type": "string", "jsonPath": path, "priority": 1}
+
+
 def test_only_clusters_scale() -> None:
     scaled = {definition.kind for definition in DEFINITIONS if definition.scaled_by}
     assert scaled == {"GpuCluster", "ServingDeployment"}

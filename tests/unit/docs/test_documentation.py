@@ -293,9 +293,9 @@ def test_every_name_of_code_in_a_decision_exists(page: Path) -> None:
 def _heads() -> Iterator[tuple[str, ...]]:
     """What `kubectl get` prints above the objects of each kind, without and with `-o wide`."""
     for definition in DEFINITIONS:
-        usual = [column.name.upper() for column in definition.columns if column.priority == 0]
+        usual = [column.name.upper() for column in definition.printed if column.priority == 0]
         yield ("NAME", *usual)
-        yield ("NAME", *usual, *(column.name.upper() for column in definition.columns if column.priority))
+        yield ("NAME", *usual, *(column.name.upper() for column in definition.printed if column.priority))
 
 
 @every_page
