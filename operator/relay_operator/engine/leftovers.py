@@ -203,29 +203,34 @@ class Leftovers:
     async def _save(self, name: str) -> None:
         """Write or delete one ConfigMap; others may note, forget and save meanwhile. Raises KubeError."""
         if (retracted := self._retracted.get(name)) is not None:
-            was_kept = retracted.fate is Fate.KEPT
-            await self._config_maps.delete(name, lambda there: was_kept or self._yields(there))
+            was = retracted.fate
+            await self._config_maps.delete(name, lambda there: was is Fate.KEPT or self._yields(there, was))
             self._retracted.pop(name, None)
             if name in self._records:
                 self._unsaved.add(name)
         record = self._records.get(name)
         if record is None or name not in self._unsaved:
             return
-        await self._config_maps.put(name, record.fate, record.model_dump_json(), self._yields)
+        await self._config_maps.put(
+            name, record.fate, record.model_dump_json(), lambda there: self._yields(there, record.fate)
+        )
         now = self._records.get(name)
         if now is None:
             self._retracted[name] = record
         elif now is record:
             self._unsaved.discard(name)
 
-    def _yields(self, there: JsonObject) -> bool:
-        """Whether the present ConfigMap may be deleted or overwritten; takes over one that is kept on purpose."""
+    def _yields(self, there: JsonObject, to: Fate) -> bool:
+        """Whether the present ConfigMap may be deleted, or overwritten by a record of this fate.
+
+        Only one of what is kept, as of another account, replaces one of what is kept, which is taken over otherwise.
+        """
         if _labelled(there) != Fate.KEPT:
             return True
         known = _read(str(part(there, "metadata").get("name")), self._config_maps.text(there))
-        if known is not None:
+        if known is not None and to is not Fate.KEPT:
             self._put(known)
-        return False
+        return known is not None and to is Fate.KEPT
 
     def of(self, account: ObjectKey) -> tuple[Leftover, ...]:
         """The records of this account, the oldest first, but those that are only a name last."""

@@ -143,7 +143,8 @@ def test_a_column_shows_as_an_age_only_what_has_passed(definition: Definition) -
 
 @each_kind
 def test_a_column_shows_why_an_object_is_stalled_while_it_stays_ready(definition: Definition) -> None:
-    *_, last = custom_resource_definition(definition)["spec"]["versions"][0]["additionalPrinterColumns"]
+    crd: dict[str, Any] = custom_resource_definition(definition)
+    *_, last = crd["spec"]["versions"][0]["additionalPrinterColumns"]
     path = '.status.conditions[?(@.type=="Stalled")].reason'
     assert last == {"name": "Stalled", "type": "string", "jsonPath": path, "priority": 1}
 

@@ -83,8 +83,11 @@ async def test_what_cannot_be_looked_at_is_not_gone(swept: Swept) -> None:
     assert sorted(swept.told()) == [(Fate.ORPHAN, made.id), (Fate.ORPHAN, "pod-7")]
 
 
+@pytest.mark.parametrize("fate", [Fate.ORPHAN, Fate.KEPT])
 @pytest.mark.parametrize("now", ["gone", "of another organization"])
-async def test_what_an_account_left_is_looked_after_by_another_of_its_organization(swept: Swept, now: str) -> None:
+async def test_what_an_account_left_is_looked_after_by_another_of_its_organization(
+    swept: Swept, now: str, fate: Fate
+) -> None:
     made = swept.world.pods.add(ORPHAN)
     gone, leftovers = ObjectKey("CloudAccount", "team-b", "default"), swept.world.informer.vanished.leftovers
     if now == "of another organization":
@@ -92,12 +95,11 @@ async def test_what_an_account_left_is_looked_after_by_another_of_its_organizati
         swept.organizations[gone] = "org-2"
     for organization, cloud_id in (("org-1", made.id), ("org-2", "pod-7")):
         leftovers.note(
-            Leftover(
-                fate=Fate.ORPHAN, kind="GpuPod", account=gone, organization=organization, id=cloud_id, since=BEGINNING
-            )
+            Leftover(fate=fate, kind="GpuPod", account=gone, organization=organization, id=cloud_id, since=BEGINNING)
         )
+    await leftovers.save()
     await swept()
-    assert swept.told() == [(Fate.ORPHAN, made.id)]
+    assert swept.told() == [(fate, made.id)]
     assert [one.id for one in leftovers.of(gone)] == ["pod-7"]
 
 
