@@ -35,12 +35,13 @@ async def create_batch(caller: PayingBatchCaller, body: RecordsBody[BatchCreate]
     inline = None if body.requests is None else await _written(cloud, organization_id, body.requests)
 
     def create(tx: Tx) -> dict[str, object]:
-        _require_quotas(tx, organization_id)
-        input_file_id = body.input_file_id if inline is None else _keep_inline(tx, cloud, organization_id, *inline)
-        file = rows.find_file(tx, organization_id, input_file_id or "")
-        if file.purpose != INPUT:
-            raise ApiError(400, f"input_file_id: the purpose of this file is {file.purpose}, not {INPUT}.")
-        batch = rows.make(tx, organization_id, endpoint, file.id, body.metadata)
+        with cloud.files.kept(None if inline is None else inline[0]):
+            _require_quotas(tx, organization_id)
+            input_file_id = body.input_file_id if inline is None else _keep_inline(tx, organization_id, *inline)
+            file = rows.find_file(tx, organization_id, input_file_id or "")
+            if file.purpose != INPUT:
+                raise ApiError(400, f"input_file_id: the purpose of this file is {file.purpose}, not {INPUT}.")
+            batch = rows.make(tx, organization_id, endpoint, file.id, body.metadata)
         schedule(tx, batch.id, tx.now + PHASE)
         return batch.as_json()
 
@@ -99,11 +100,7 @@ async def _written(cloud: Cloud, organization_id: str, records: Iterable[Mapping
         return file_id, await cloud.files.write(file_id, map(to_json, records))
 
 
-def _keep_inline(tx: Tx, cloud: Cloud, organization_id: str, file_id: str, size: int) -> str:
-    """Create the file of a content that has been written, or remove the content."""
-    try:
-        rows.require_room(tx, organization_id, size)
-        return rows.keep_file(tx, organization_id, file_id, "requests.jsonl", INPUT, size).id
-    except ApiError:
-        cloud.files.discard(file_id)
-        raise
+def _keep_inline(tx: Tx, organization_id: str, file_id: str, size: int) -> str:
+    """Create the file of a content that has been written."""
+    rows.require_room(tx, organization_id, size)
+    return rows.keep_file(tx, organization_id, file_id, "requests.jsonl", INPUT, size).id

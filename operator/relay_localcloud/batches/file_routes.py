@@ -66,13 +66,9 @@ async def _receive(organization_id: str, content_type: str, body: AsyncIterator[
         await upload.drain(body)
         raise
     filename, size = await upload.receive(cloud.files, file_id, content_type, body)
-    try:
-        with cloud.store.transaction() as tx:
-            rows.require_room(tx, organization_id, size)
-            file = rows.keep_file(tx, organization_id, file_id, filename, INPUT, size)
-    except ApiError:
-        cloud.files.discard(file_id)
-        raise
+    with cloud.files.kept(file_id), cloud.store.transaction() as tx:
+        rows.require_room(tx, organization_id, size)
+        file = rows.keep_file(tx, organization_id, file_id, filename, INPUT, size)
     return answer(file.as_json())
 
 

@@ -73,6 +73,16 @@ class FileStorage:
                 (directory / name).unlink(missing_ok=True)
             self._discarded.clear()
 
+    @contextmanager
+    def kept(self, file_id: str | None) -> Iterator[None]:
+        """Remove a content, if there is one, if what is to keep it fails."""
+        try:
+            yield
+        except BaseException:
+            if file_id is not None:
+                self.discard(file_id)
+            raise
+
     async def write(self, file_id: str, lines: Iterable[bytes]) -> int:
         """Write a content whose lines are made one by one, and return its size; other tasks run between pieces of it.
 

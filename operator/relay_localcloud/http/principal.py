@@ -108,6 +108,8 @@ class Principal:
         if organization_id is not None and not self.belongs_to(organization_id):
             named = {"api_key": "key", "user": "session"}[self.kind]
             raise ApiError(403, f"This {named} does not belong to the organization {organization_id!r}.")
+        if organization_id is not None:
+            self.admitted.append(organization_id)
         if self.kind == "api_key" and rule.scopes and rule.scopes.isdisjoint(self.scopes):
             raise ApiError(403, f"This needs a key with the scope {' or '.join(sorted(rule.scopes))}.")
         acting = replace(self, rule=rule)

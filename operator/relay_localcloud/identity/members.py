@@ -20,6 +20,7 @@ from sqlalchemy import (
 )
 
 from relay_localcloud.http.errors import ApiError, not_found
+from relay_localcloud.http.principal import ADMINS
 from relay_localcloud.identity import users
 from relay_localcloud.kernel import tables
 from relay_localcloud.kernel.prepared import Prepared
@@ -143,6 +144,11 @@ def role_of(tx: Tx, user_id: str, organization_id: str) -> str | None:
 def first_owned(tx: Tx, user_id: str) -> str | None:
     """The organization that the user owned first; None if the user owns none."""
     return _first(tx, user_id, tables.members.c.role == "owner")
+
+
+def administers(tx: Tx, user_id: str) -> bool:
+    """Whether the user is an owner or admin anywhere."""
+    return _first(tx, user_id, tables.members.c.role.in_(sorted(ADMINS))) is not None
 
 
 def home_of(tx: Tx, user_id: str) -> str:

@@ -5,7 +5,9 @@ or a key with `org:write`.
 """
 
 from functools import partial
-from typing import Annotated
+from typing import Annotated, Final
+
+from starlette.requests import Request
 
 from relay_localcloud.capacity.offers import require_offered
 from relay_localcloud.cloud import CurrentCloud
@@ -13,10 +15,12 @@ from relay_localcloud.faults.quotes import PriceFactor
 from relay_localcloud.http.arguments import Depends
 from relay_localcloud.http.bodies import Body
 from relay_localcloud.http.errors import not_found
+from relay_localcloud.http.exchange import exchange_of
 from relay_localcloud.http.openapi import ASSUMED
 from relay_localcloud.http.pages import PageRequest
-from relay_localcloud.http.principal import ADMINS, CatalogWriter, Principal, ResourceId, ServingReader, require
+from relay_localcloud.http.principal import ADMINS, Principal, ResourceId, Rule, ServingReader, require
 from relay_localcloud.http.routing import Router
+from relay_localcloud.identity import members
 from relay_localcloud.kernel.rows import shown
 from relay_localcloud.kernel.store import Tx
 from relay_localcloud.replicas.rows import Replica
@@ -31,6 +35,17 @@ from relay_wire.serving import DeploymentChange, DeploymentCreate, DeploymentPag
 
 router = Router("Serving")
 
+_ADMINISTRATION: Final = Rule(frozenset({"org:write"}), ADMINS)
+
+
+async def _creator(request: Request, cloud: CurrentCloud) -> Principal:
+    """The caller, whose role counts in the organization that the body names; ApiError 403 for one without any such."""
+    caller = exchange_of(request.scope).principal
+    assert caller is not None  # Authentication has refused all others
+    with cloud.store.transaction() as tx:
+        administers = caller.user_id is not None and members.administers(tx, caller.user_id)
+    return caller.check(_ADMINISTRATION, None if administers else caller.organization_id)
+
 
 async def _changer(
     caller: Annotated[Principal, require("org:write", roles=ADMINS)], deployment_id: ResourceId, cloud: CurrentCloud
@@ -41,6 +56,7 @@ async def _changer(
     return caller
 
 
+DeploymentCreator = Annotated[Principal, Depends(_creator)]
 DeploymentWriter = Annotated[Principal, Depends(_changer)]
 
 
@@ -50,7 +66,7 @@ DeploymentWriter = Annotated[Principal, Depends(_changer)]
     openapi_extra=ASSUMED,
 )
 def create_deployment(
-    caller: CatalogWriter, body: Body[DeploymentCreate], factor: PriceFactor, tx: Tx
+    caller: DeploymentCreator, body: Body[DeploymentCreate], factor: PriceFactor, tx: Tx
 ) -> wire.Deployment:
     """Answers the deployment. If there is room for only some replicas, it is degraded until the others find room."""
     caller.check(caller.rule, body.organization_id)

@@ -21,6 +21,7 @@ from relay_localcloud.kernel.disk import Unwritable
 from tests.localcloud.http.values import fitting
 from tests.localcloud.support.batches import create as create_batch
 from tests.localcloud.support.batches import record as batch_record
+from tests.localcloud.support.deployments import DEPLOYMENTS, wanted
 from tests.localcloud.support.everything import POD, everything
 from tests.localcloud.support.inference import CHAT, chat
 from tests.localcloud.support.inference import ok as inference_ok
@@ -127,6 +128,16 @@ async def test_what_is_forbidden_is_in_the_log_of_who_tried(server: Server) -> N
         (TERMINATE, pod["id"], True),
         ("PATCH /v1/orgs/{orgId}", None, True),
     ]
+
+
+async def test_what_is_forbidden_in_an_organization_that_a_body_names_is_in_its_log(server: Server) -> None:
+    own, named = await server.organization(), await server.organization()
+    person = await session_of(own)
+    await (await session_of(named)).ok(
+        "POST", f"/v1/orgs/{named.id}/members/add", {"email": person.email, "role": "viewer"}
+    )
+    assert (await person.call("POST", DEPLOYMENTS, wanted(named))).status == 403
+    assert (await told(named))[-1] == ("user", person.id, f"POST {DEPLOYMENTS}", None, True)
 
 
 async def test_reads_uses_and_what_came_to_nothing_are_not_in_it(organization: Organization) -> None:

@@ -14,6 +14,7 @@ from relay_localcloud.kernel.store import Store
 from tests.localcloud.support.batches import record
 from tests.localcloud.support.inference import CHAT, call, ok, refusal
 from tests.localcloud.support.workloads import set_organization
+from tests.support.eventually import eventually
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -79,3 +80,26 @@ async def test_records_beyond_the_quota_leave_nothing(start_server: StartServer,
     fewer = {"requests": records[:800], "endpoint": CHAT}
     batch = await ok(organization, "POST", "/v1/batches", fewer)
     assert [path.name for path in (tmp_path / "state" / "files").iterdir()] == [batch["input_file_id"]]
+
+
+async def test_records_of_a_batch_that_is_refused_once_they_are_written_leave_nothing(
+    start_server: StartServer, tmp_path: Path
+) -> None:
+    organization = start_server("--state", str(tmp_path / "state"), "--clock", "frozen").seeded()
+    files = tmp_path / "state" / "files"
+    body = {"requests": [record(str(number), "x" * MIB) for number in range(8)], "endpoint": CHAT}
+
+    async def is_refused_meanwhile() -> bool:
+        await set_organization(organization, quotas={"batches": None})
+        asking = asyncio.create_task(call(organization, "POST", "/v1/batches", body))
+
+        async def is_begun() -> bool:
+            return asking.done() or any(files.glob("*.part"))
+
+        await eventually(is_begun, every=0)
+        await set_organization(organization, quotas={"batches": 0})
+        return (await asking).status == 403
+
+    await eventually(is_refused_meanwhile, every=0)
+    listed = await ok(organization, "GET", "/v1/files")
+    assert {path.name for path in files.iterdir()} == {file["id"] for file in listed["data"]}

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 import pytest_asyncio
 
+from tests.localcloud.support.deployments import DEPLOYMENTS, wanted
 from tests.localcloud.support.deployments import create as create_deployment
 from tests.localcloud.support.people import Person, session_of
 from tests.localcloud.support.server import UNSENT, request
@@ -115,7 +116,7 @@ MAY = {
     "admin": READS + PERSONAL + WORK + ADMINISTRATION,
     "owner": READS + PERSONAL + WORK + ADMINISTRATION,
 }
-EVERYTHING = READS + PERSONAL + WORK + ADMINISTRATION
+EVERYTHING = READS + WORK + ADMINISTRATION + PERSONAL  # last: whoever founds an organization administers one
 
 
 @pytest_asyncio.fixture
@@ -184,14 +185,20 @@ async def test_a_role_counts_in_its_own_organization_alone(organization: Organiz
     assert (await person.call("PATCH", f"/v1/orgs/{organization.id}", {"name": "Mine"})).refusal == (403, "forbidden")
 
 
-async def test_an_admin_changes_a_deployment_whatever_the_role_at_home(organization: Organization) -> None:
-    own = await create_deployment(organization, replicasDesired=0)
+async def admin_who_views_at_home(organization: Organization) -> tuple[Person, Organization]:
+    """An admin of the organization, and their default organization, in which they are a viewer."""
     person = await session_of(organization, "admin")
     home = await organization.server.organization()
     await (await session_of(home)).ok(
         "POST", f"/v1/orgs/{home.id}/members/add", {"email": person.email, "role": "viewer"}
     )
     await person.ok("PATCH", "/v1/me/profile", {"defaultOrganizationId": home.id})
+    return person, home
+
+
+async def test_an_admin_changes_a_deployment_whatever_the_role_at_home(organization: Organization) -> None:
+    own = await create_deployment(organization, replicasDesired=0)
+    person, home = await admin_who_views_at_home(organization)
     path = f"/v1/serving/deployments/{own['id']}"
     assert (await person.ok("PATCH", path, {"backendWeight": 3}))["backendWeight"] == 3
     assert (await person.call("DELETE", path)).status == 204
@@ -199,6 +206,13 @@ async def test_an_admin_changes_a_deployment_whatever_the_role_at_home(organizat
     for method, body in (("PATCH", {"backendWeight": 3}), ("DELETE", UNSENT)):
         refused = await person.call(method, f"/v1/serving/deployments/{others['id']}", body)
         assert refused.refusal == (403, "forbidden")
+
+
+async def test_an_admin_creates_a_deployment_whatever_the_role_at_home(organization: Organization) -> None:
+    person, home = await admin_who_views_at_home(organization)
+    made = await person.ok("POST", DEPLOYMENTS, wanted(organization, replicasDesired=0))
+    assert made["organizationId"] == organization.id
+    assert (await person.call("POST", DEPLOYMENTS, wanted(home, replicasDesired=0))).refusal == (403, "forbidden")
 
 
 @pytest.mark.parametrize(("method", "path", "body"), [call for call in ADMINISTRATION if call[2] is not None])
