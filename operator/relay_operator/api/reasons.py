@@ -269,8 +269,9 @@ _BY_RESOLVER: Final[dict[Resolver, dict[Reason, str]]] = {
         Reason.ACCOUNT_REFUSED: "The account cannot be used; the account's own conditions say why.",
         Reason.ACCOUNT_UNAUTHORIZED: "The cloud refuses the key: wrong, revoked or expired (401). Put a valid key into "
         "the Secret.",
-        Reason.ACCOUNT_FORBIDDEN: "The key lacks a scope, or belongs to another organization (403). Of a batch: the "
-        "organization has no access to batches (404).",
+        Reason.ACCOUNT_FORBIDDEN: "The key lacks a scope or belongs to another organization, or the organization has "
+        "used up a quota (403); the message has the cloud's words. Of a batch: the organization has no access to "
+        "batches (404). The operator tries again every five minutes.",
         Reason.ACCOUNT_SUSPENDED: "The key is good, and the cloud has suspended the organization, for its balance or "
         "for a review (403 account_suspended, account_unavailable); the message has its words. Add funds, or ask the "
         "cloud. Nothing is given up meanwhile: the operator tries again every five minutes.",

@@ -38,6 +38,8 @@ _FREE = frozenset({PlannedAction.STOP, PlannedAction.DELETE})
 _HARMLESS = (actions.EndFormer, actions.Discard, actions.Forget, actions.SetAside)
 """Actions without a loss: nobody uses the resource any more, or it works until another takes its place."""
 _IDLE = frozenset({Seen.NOTHING, Seen.STOPPED, Seen.GONE})
+_UNPAID = frozenset({"stopped", "failed", "terminated"})
+"""The last words of the cloud about what costs nothing, if it cannot be asked now."""
 VERBS: Mapping[PlannedAction, str] = {
     PlannedAction.CREATE: "created",
     PlannedAction.RECREATE: "recreated",
@@ -118,7 +120,8 @@ def _present(facts: Facts[SpecT, StatusT, ObsT]) -> int | None:
     status = obj.status if observed is None else facts.resource.status(obj, observed)
     if not isinstance(status, PricedStatus):
         return None
-    return 0 if facts.view.seen in _IDLE | {Seen.FAILED} else status.price_per_hour_cents if told is None else told
+    idle = facts.view.seen in _IDLE | {Seen.FAILED} or status.state in _UNPAID
+    return 0 if idle else status.price_per_hour_cents if told is None else told
 
 
 def _losses(facts: Facts[SpecT, StatusT, ObsT], held: Held, planned: PlannedAction) -> list[str] | None:

@@ -8,9 +8,10 @@ from pydantic import JsonValue
 
 from relay_client import CapacityExhausted, CloudUnavailable
 from relay_operator.api.cloudaccount import AccountBudget
-from relay_operator.api.conditions import ConditionType
+from relay_operator.api.conditions import ConditionType, Reason
 from relay_operator.api.meta import PLAN_ONLY, rfc3339
 from relay_operator.budgets.prices import Prices
+from relay_operator.engine.account import AccountRefused
 from relay_operator.engine.entry import uid_of
 from relay_operator.engine.flow import Turn
 from relay_operator.engine.queue import Priority
@@ -335,6 +336,15 @@ async def test_until_the_attempt_that_is_agreed_nothing_is_planned(world: World)
     world.annotate(plan_only="true")
     await world.wait(400)
     assert ((planned(world) or {})["action"], world.pods.count("create")) == ("Create", tried)
+
+
+async def test_what_is_stopped_costs_nothing_while_it_cannot_be_looked_at(world: World) -> None:
+    world.apply(gpu=H100, powerState="Stopped")
+    await world.wait(10)
+    world.account.state = AccountRefused(Reason.ACCOUNT_UNAUTHORIZED, "the key is refused")
+    world.annotate(plan_only="true")
+    await world.wait(10)
+    assert planned(world) == {"action": "None", "reason": "the key is refused", "pricePerHourCents": 0}
 
 
 async def test_a_preview_says_until_when_nothing_is_tried(world: World) -> None:
