@@ -94,7 +94,8 @@ class Authentication:
         if time.monotonic() < known_until:
             return
         again = self._looked_up(self._credential(headers), named)
-        if again.rights != caller.rights:
+        same = all(again.role_in(each) == caller.role_in(each) for each in caller.admitted)
+        if again.rights != caller.rights or not same:
             raise ApiError(403, "Your rights changed while the body of this request came: send it again.")
 
     def _while_admitted(self, scope: Scope, headers: Headers, known_until: float, send: Send) -> Send:

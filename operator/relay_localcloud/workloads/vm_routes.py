@@ -198,13 +198,17 @@ def _end_guest(tx: Tx, caller: Principal, workload_id: str) -> Workload | None:
     The caller must own the node, or be an organization that manages the reservation. ApiError 403 by role.
     """
     workload = workloads.find(tx, workload_id)
-    if workload is None or workload.tier != SPOT or caller.belongs_to(workload.organization_id):
+    if workload is None or workload.tier != SPOT or _may_write(caller, workload.organization_id):
         return None
-    for organization_id in _lenders(tx, workload):
-        if caller.belongs_to(organization_id):
-            caller.admit(organization_id, "VM", workload_id)
-            return moves.apply(tx, workload, Trigger.RECLAIMED, _BY_OWNER)
-    return None
+    lenders = [each for each in _lenders(tx, workload) if caller.belongs_to(each)]
+    if not lenders:
+        return None
+    caller.admit(next((each for each in lenders if _may_write(caller, each)), lenders[0]), "VM", workload_id)
+    return moves.apply(tx, workload, Trigger.RECLAIMED, _BY_OWNER)
+
+
+def _may_write(caller: Principal, organization_id: str) -> bool:
+    return caller.belongs_to(organization_id) and caller.holds("vms:write", organization_id)
 
 
 def _lenders(tx: Tx, workload: Workload) -> list[str]:

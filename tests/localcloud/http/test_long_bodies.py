@@ -9,13 +9,22 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from relay_localcloud.http.authentication import LONG_SECONDS
+from relay_localcloud.http import authentication
+from relay_localcloud.http.authentication import LONG_SECONDS, Authentication, bearer
+from relay_localcloud.http.errors import ApiError, management_error
+from relay_localcloud.http.exchange import Exchange, attach, exchange_of
+from relay_localcloud.http.principal import ADMINS, Rule
+from relay_localcloud.http.turns import Turns
+from relay_localcloud.identity import credentials, members, organizations
+from relay_localcloud.kernel.store import Store
 from tests.localcloud.support.inference import CHAT, chat
 from tests.localcloud.support.server import request
 from tests.support.eventually import eventually
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
+
+    from starlette.types import Message, Receive, Scope, Send
 
     from tests.localcloud.support.server import Answer, Organization
 
@@ -93,3 +102,37 @@ async def test_a_role_that_is_taken_meanwhile_counts_no_more(organization: Organ
     path = f"/v1/orgs/{{org}}/members/{made['userId']}"
     await organization.ok("PATCH", path, {"role": "viewer"}, key=organization.user_session_token)
     assert (await long.ended()).refusal == (403, "forbidden")
+
+
+async def test_a_role_in_an_organization_elsewhere_that_is_taken_meanwhile_counts_no_more(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(authentication, "LONG_SECONDS", 0)
+    store = Store.ephemeral()
+    with store.transaction() as tx:
+        home, away = organizations.found(tx, "home", 0), organizations.found(tx, "away", 0)
+        members.join(tx, away.organization_id, home.user_id, "admin")
+
+    async def app(scope: Scope, _: Receive, __: Send) -> None:
+        exchange = exchange_of(scope)
+        assert exchange.principal is not None
+        exchange.principal.check(Rule(frozenset(), ADMINS), None).admit(away.organization_id, "deployment", "dep_x")
+        with store.transaction() as tx:
+            members.change_role(tx, away.organization_id, home.user_id, "viewer")
+        with pytest.raises(ApiError, match="Your rights changed"):
+            exchange.body_came()
+
+    session = f"Bearer {home.user_session_token}".encode()
+    scope = {"type": "http", "path": "/v1/x", "headers": [(b"authorization", session)]}
+    attach(scope, Exchange("PATCH /v1/x", {}))
+    layer = Authentication(app, store, bearer, credentials.authenticate, management_error, Turns())
+    await layer(scope, _nothing, _nowhere)
+    store.close()
+
+
+async def _nothing() -> Message:
+    return {"type": "http.disconnect"}
+
+
+async def _nowhere(message: Message) -> None:
+    raise AssertionError(message)

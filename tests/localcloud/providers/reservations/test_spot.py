@@ -252,6 +252,19 @@ async def test_the_owner_and_managing_organizations_may_terminate_a_spot_vm(
         assert (await availability(other))["spotFreeGpus"] == 2
 
 
+async def test_who_lends_units_may_end_a_spot_vm_though_they_only_view_elsewhere(
+    server: Server, organization: Organization
+) -> None:
+    other, manager = await server.organization(), await server.organization()
+    made = await reserve(organization, await own_node(organization), [0], other, managingOrgIds=[manager.id])
+    await act_on(manager, made, "release")
+    for lender, elsewhere in ((organization, other), (manager, organization)):
+        vm_id = await spot_vm(other)
+        person = await session_of(lender)
+        await elsewhere.ok("POST", "/v1/orgs/{org}/members/add", {"email": person.email, "role": "viewer"})
+        assert (await person.ok("POST", f"/v1/vms/{vm_id}/terminate"))["status"] == "terminated"
+
+
 async def test_nobody_ends_what_is_not_on_units_that_they_lend(server: Server, organization: Organization) -> None:
     tenant = await server.organization()
     node_id = await own_node(organization)
