@@ -7,7 +7,7 @@ from relay_operator.api.meta import rfc3339
 from relay_operator.api.workload import SpecT, StatusT, WorkloadSpec
 from relay_operator.engine.report import Report, Return
 from relay_operator.flows.managed import predicates, schedule, workload
-from relay_operator.flows.managed.abilities import drain
+from relay_operator.flows.managed.abilities import drain, is_powered
 from relay_operator.flows.managed.facts import Facts
 from relay_operator.flows.managed.funds_report import doomed, kept
 from relay_operator.flows.managed.resource import ObsT, Progress
@@ -34,12 +34,20 @@ def progressing(facts: Facts[SpecT, StatusT, ObsT], observed: ObsT) -> Report:
             return Report("False", ConditionType.RECONCILING, Reason.INTERRUPTED, message, deletion_deadline=deadline)
         case Progress.FAILED:
             return Report("False", ConditionType.STALLED, Reason.FAILED, detail, Return.SETTLED)
-        case Progress.PENDING | Progress.GONE:
+        case (Progress.PENDING | Progress.GONE) as progress:
             begins = Reason.DEPLOYING if _runs(facts) else Reason.CREATING
             stops = facts.resource.told(facts.obj, observed).get("state") == "stopping"
+            if progress is Progress.PENDING and not stops and _stops_later(facts):
+                detail = f"it is stopped as soon as it runs; {detail}"
             return Report("False", ConditionType.RECONCILING, Reason.STOPPING if stops else begins, detail)
         case _ as never:
             assert_never(never)
+
+
+def _stops_later(facts: Facts[SpecT, StatusT, ObsT]) -> bool:
+    """Whether it is to be stopped, which the cloud refuses until it runs."""
+    held = facts.view.deleting or facts.view.paused or facts.view.plan_only or not is_powered(facts.resource)
+    return not held and not predicates.running_wanted(facts.obj, facts.now)
 
 
 def _stopped(facts: Facts[SpecT, StatusT, ObsT], detail: str) -> Report:

@@ -129,6 +129,7 @@ async def test_what_does_not_run_yet_or_stops_already_is_left_to_that(world: Wor
     world.change(powerState="Stopped")
     await world.wait(100)
     assert world.pods.count("stop") == 0
+    assert world.message().startswith("it is stopped as soon as it runs; ") is (state == "deploying")
     await becomes(world, "running")
     await world.wait(20)
     assert (world.pods.count("stop"), world.reason()) == (1, "Stopped")
