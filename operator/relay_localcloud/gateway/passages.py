@@ -91,7 +91,7 @@ class Passage:
         self.request = request
         self.target = target
         self.organization_id = organization_id
-        """The organization of its workload."""
+        """The organization of its workload, which a transfer changes."""
         self.turn = turn
         """Awaited for each piece and message in both directions, so that a busy client does not delay others."""
         self.way: Way | None = None
@@ -143,14 +143,16 @@ class Passages:
                 self._look_again(workload_id)
 
     def _end_refused(self, workload_id: str) -> None:
-        beside = self._by_workload.get(workload_id, set())
-        for passage in [passage for passage in beside if not self._may_pass(passage)]:
-            ending = asyncio.ensure_future(passage.end())
-            self._ending.add(ending)
-            ending.add_done_callback(self._ending.discard)
+        for passage in tuple(self._by_workload.get(workload_id, ())):
+            endpoint = self._directory.endpoint(passage.target)
+            if endpoint is not None:
+                passage.organization_id = endpoint.organization_id
+            if not self._may_pass(passage, endpoint):
+                ending = asyncio.ensure_future(passage.end())
+                self._ending.add(ending)
+                ending.add_done_callback(self._ending.discard)
 
-    def _may_pass(self, passage: Passage) -> bool:
-        endpoint = self._directory.endpoint(passage.target)
+    def _may_pass(self, passage: Passage, endpoint: Endpoint | None) -> bool:
         if endpoint is None or not endpoint.serves:
             return False
         try:

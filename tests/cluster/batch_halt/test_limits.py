@@ -16,7 +16,6 @@ from tests.cluster.batch_side import (
     published,
     record,
     runs_slowly,
-    unreadable,
 )
 from tests.cluster.cloud_log import count
 from tests.support.eventually import eventually
@@ -59,20 +58,6 @@ async def test_after_its_deadline_a_batch_is_cancelled_and_its_answers_so_far_ar
     assert errors == {}
     assert "activeDeadlineSeconds" in condition(done, "Failed")["message"]
     assert await files_in_cloud(workspace) == []
-    assert await count(workspace, CREATE_BATCH) == 1
-
-
-async def test_after_its_deadline_a_batch_is_cancelled_although_the_cloud_cannot_be_read(
-    brisk_private_workspace: Workspace,
-) -> None:
-    workspace = brisk_private_workspace
-    await runs_slowly(workspace, ALL, activeDeadlineSeconds=3600)
-    async with unreadable(workspace):
-        long_ago = {"status": {"startTime": "2026-01-01T00:00:00Z"}}
-        await workspace.kube.patch(KIND, NAME, long_ago, subresource="status")
-        await is_cancelled(workspace)
-    await _advanced_to_the_end(workspace)
-    await workspace.becomes(KIND, NAME, failed("DeadlineExceeded"))
     assert await count(workspace, CREATE_BATCH) == 1
 
 

@@ -11,8 +11,17 @@ import pytest
 from aiohttp import web
 
 from tests.localcloud.support import clusters
-from tests.localcloud.support.gateway import HANDSHAKE, Workload, connection, head_of, opening, running, set_upstream
-from tests.localcloud.support.workloads import act, happens, own_node
+from tests.localcloud.support.gateway import (
+    HANDSHAKE,
+    Workload,
+    connection,
+    endpoint,
+    head_of,
+    opening,
+    running,
+    set_upstream,
+)
+from tests.localcloud.support.workloads import act, happens, own_node, running_pod
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -105,6 +114,22 @@ async def test_a_websocket_ends_though_its_client_says_nothing(
         await ends(organization, workload, key)
         assert await reader.read() == GOING_AWAY
     assert upstream.received
+
+
+async def test_a_websocket_ends_with_the_key_of_whoever_its_workload_was_transferred_to(
+    organization: Organization,
+) -> None:
+    workload = await endpoint(organization, await running_pod(organization, public=True))
+    receiver = await organization.server.organization()
+    key = await new_key(receiver)
+    async with socket(workload, key["key"]) as (reader, writer):
+        offered = {"workloadId": workload.id, "toOrganizationId": receiver.id}
+        transfer = await organization.server.ok("POST", "/transfers", offered)
+        await receiver.ok("POST", f"/v1/transfers/{transfer['id']}/accept", {})
+        await receiver.ok("POST", f"/v1/vms/{workload.id}/visibility", {"public": False})
+        await is_alive(reader, writer)
+        await loses_its_key(receiver, workload, key)
+        assert await reader.read() == GOING_AWAY
 
 
 @ENDINGS

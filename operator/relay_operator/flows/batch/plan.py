@@ -182,10 +182,12 @@ def _account(view: View) -> Action | None:
 
 
 def _unseen(view: View) -> Action | None:
-    """What costs and is to end is cancelled though it is not looked at now."""
-    if view.sight not in UNSEEN or view.live is not Live.RUNNING or view.demand is BatchDemand.DELETE_ORPHANING:
-        return None
-    return Cancel() if view.halted else _end(view)
+    """What costs and is to end is cancelled though it is not looked at now.
+
+    A deadline waits for a look: the batch may have completed in time.
+    """
+    unwanted = view.halted and view.demand is not BatchDemand.DELETE_ORPHANING
+    return Cancel() if view.sight in UNSEEN and unwanted and view.live is Live.RUNNING else None
 
 
 def _search(view: View) -> Action | None:

@@ -168,9 +168,9 @@ SENTENCES: dict[str, tuple[View, Action]] = {
         replace(GOING, sight=Sight.BLIND, live=Live.RUNNING),
         actions.Cancel(),
     ),
-    "what runs out of its time is ended unseen": (
+    "what may have completed in time is looked at first": (
         View(sight=Sight.BLIND, live=Live.RUNNING, ending=EndingState.DUE),
-        actions.End(),
+        Wait(Reason.CLOUD_UNAVAILABLE),
     ),
     "what stays is left alone unseen": (
         View(demand=BatchDemand.DELETE_ORPHANING, sight=Sight.BLIND, live=Live.RUNNING),
