@@ -403,6 +403,10 @@ class ModelCache:
     def keys(self, kind: str) -> list[ObjectKey]:
         return [key for key in self.entries if key.kind == kind]
 
+    def is_gone(self, key: ObjectKey) -> bool:
+        """Returns whether the account is gone, which it never is."""
+        return False
+
     def account_of(self, key: ObjectKey) -> ObjectKey:
         """Returns the only account."""
         return ACCOUNT

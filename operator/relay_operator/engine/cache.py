@@ -116,6 +116,10 @@ class Cache:
         self._index(key, entry, None)
         return entry
 
+    def is_gone(self, key: ObjectKey) -> bool:
+        """Whether the object was there not long ago, and is deleted by now."""
+        return key not in self._entries and self._tombstones.covers(key, 1)
+
     def with_cloud_id(self, cloud_id: str) -> frozenset[ObjectKey]:
         """The objects of all clouds that record this id in status, as that of their resource or of a former one."""
         return self._by_cloud_id.of(cloud_id)

@@ -214,7 +214,8 @@ class Actor(Generic[SpecT, StatusT, ObsT]):
         if not self.leading():
             raise kube.NotLeading
         account = facts.usable_account.key
-        if unguarded(account, self.cache.get(account)):  # it may go before it learns of this create from the intent
+        gone = self.cache.is_gone(account)  # it may go before it learns of this create from the intent
+        if gone or unguarded(account, self.cache.get(account)):
             raise SupersededError
         first = intent.token in memory.unsent
         memory.unsent.clear()  # from here on nothing proves that it was not sent

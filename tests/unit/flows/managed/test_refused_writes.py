@@ -125,6 +125,20 @@ async def test_nothing_is_sent_with_an_account_whose_deletion_was_told_while_the
     assert world.message() == f"{ACCOUNT} is being deleted: nothing is created with it"
 
 
+async def test_nothing_is_sent_with_an_account_that_went_while_the_intent_was_written(world: World) -> None:
+    account: Json = {"name": "default", "uid": "a", "resourceVersion": "1", "finalizers": [FINALIZER]}
+    world.cache.put(ACCOUNT, {"metadata": account})
+
+    def go(_call: Call) -> None:
+        world.cache.drop(ACCOUNT, "a")
+        world.account.state = AccountWaiting(Reason.ACCOUNT_MISSING, "it is gone")
+
+    world.server.before = go
+    world.apply()
+    await world.wait(60)
+    assert (world.reason(), world.pods.count("create")) == ("WaitingForAccount", 0)
+
+
 @pytest.mark.parametrize("dropped", [True, False])
 async def test_crds_are_doubted_once_the_api_server_drops_a_field_of_status(world: World, *, dropped: bool) -> None:
     def drop(raw: Json) -> None:
