@@ -275,13 +275,13 @@ class Gatherer:
     async def _poll(self, obj: InferenceBatch, cloud: Cloud, memory: BatchMemory, *, exact: bool) -> _Sighted:
         live = predicates.live(obj.status)
         looked = await self.polls.look(cloud, [part.batch_id or "" for part in live], exact=exact)
-        seen: list[tuple[PartStatus, Batch]] = []
-        for part in live:
-            batch = looked[part.batch_id or ""]
+        token, seen = obj.status.create_token or "", list[tuple[PartStatus, Batch]]()
+        rows = [(part, looked[part.batch_id or ""]) for part in live]
+        places = [(batch, (part.round, part.part)) for part, batch in rows if batch is not None]
+        memory.shown.update(batch.id for batch, place in places if _place(batch, token) == place)
+        for part, batch in rows:
             if batch is not None:
-                must_be_of(part, batch, obj.status.create_token or "", GET_BATCH.name)
-            if batch is not None and batch.metadata is not None:
-                memory.shown.add(batch.id)
+                must_be_of(part, batch, token, GET_BATCH.name)
             if batch is not None and _has_answers(part, batch):
                 memory.missing.pop(batch.id, None)
                 seen.append((part, batch))

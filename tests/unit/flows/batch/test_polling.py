@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from relay_client import Cloud
+from relay_client import Cloud, Unreadable
 from relay_client.answers import MAX_VALUES
 from relay_operator.api.conditions import ConditionType, Reason
 from relay_operator.api.inferencebatch import SHOWN_PROBLEMS, PartStatus
@@ -23,11 +23,12 @@ from relay_operator.engine.flow import Turn
 from relay_operator.engine.identity import Installation, identity_of
 from relay_operator.engine.queue import Priority, Queue
 from relay_operator.engine.shared_lists import SharedLists
-from relay_operator.flows.batch.facts import BatchMemory
+from relay_operator.flows.batch.actions import Cancel
+from relay_operator.flows.batch.facts import BatchMemory, running_unseen
 from relay_operator.flows.batch.gather import Gatherer
 from relay_operator.flows.batch.names import TAG, PartTag
 from relay_operator.flows.batch.places import Places
-from relay_operator.flows.batch.plan import Live
+from relay_operator.flows.batch.plan import Live, plan
 from relay_operator.flows.batch.polls import BatchPolls
 from relay_operator.flows.batch.report import report_of
 from relay_operator.flows.batch.transfers import Transfers
@@ -54,6 +55,9 @@ class _Accounts:
 
     async def resolve(self, namespace: str, ref: object, *, ending: bool = False) -> AccountReady:
         return self._account
+
+    def failed(self, account: AccountReady, error: Exception) -> None:
+        pass
 
 
 def gatherer(cloud: Cloud) -> Gatherer:
@@ -235,3 +239,20 @@ async def test_the_end_of_a_batch_is_read_from_the_batch_itself() -> None:
     assert server.targets == ["GET /v1/batches?limit=100", "GET /v1/batches/batch_1_2"]
     over = [part for part in facts.status.parts or () if part.state == "completed"]
     assert [part.output_file_id for part in over] == ["file_out"]
+
+
+async def test_an_answer_about_another_batch_does_not_hide_that_the_others_are_to_end() -> None:
+    obj = batch(status=status(sent(1), sent(2)), suspend=True)
+    wrong = {**ROWS[0], "metadata": {TAG: str(PartTag("another", 1, 1, 2, 1))}}
+    memory = BatchMemory("uid-1")
+    async with (
+        scripted_server() as server,
+        Cloud(server.url, "or_key_0123456789", inference_url=server.url, organization_id="org-1") as cloud,
+    ):
+        server.will(*(Reply(200, json.dumps(row).encode()) for row in (wrong, ROWS[1])))
+        facts = await gatherer(cloud).gather(Turn(KEY, "uid-1", NOON, Priority.CHANGE), obj, memory)
+    assert isinstance(facts.error, Unreadable)
+    assert (plan(facts.view), [part.batch_id for part in running_unseen(obj.status, memory)]) == (
+        Cancel(),
+        ["batch_1_2"],
+    )
