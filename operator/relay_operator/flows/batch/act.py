@@ -43,6 +43,7 @@ from relay_operator.flows.batch.facts import BatchMemory, Facts, running, runnin
 from relay_operator.flows.batch.files import clear, clear_results
 from relay_operator.flows.batch.gather import job_of, must_be_of
 from relay_operator.flows.batch.names import create_of, metadata_of, tag_of
+from relay_operator.flows.batch.plan import UNSEEN
 from relay_operator.flows.batch.publishing import Publishing, unpublished
 from relay_operator.flows.batch.result import (
     Begun,
@@ -274,8 +275,8 @@ class Actor:
         """Cancel every running batch; a refusal for one does not stop the others."""
         account = facts.usable_account
         refused: list[CloudError] = []
-        which = running if facts.error is None else running_unseen
-        for part in which(facts.status, memory):
+        unseen = facts.view.sight in UNSEEN
+        for part in (running_unseen if unseen else running)(facts.status, memory):
             batch_id = part.batch_id or ""
             if part.state == BatchStatus.CANCELLING:
                 continue
@@ -283,7 +284,7 @@ class Actor:
                 await unless_absent(self._fenced(facts), CANCEL_BATCH, batch_id)  # if it is absent, the next look shows
             except CloudError as error:
                 self.accounts.failed(account, error, facts.key)
-                if facts.error is not None and not isinstance(error, RateLimited | Withheld):
+                if unseen and not isinstance(error, RateLimited | Withheld):
                     memory.shown.discard(batch_id)
                 if part.state == predicates.GONE and isinstance(error, Conflict):
                     memory.cancelled[batch_id] = self.clock()  # it has ended; nobody reads it any more

@@ -82,6 +82,6 @@ def running(status: InferenceBatchStatus, memory: BatchMemory) -> list[PartStatu
 
 
 def running_unseen(status: InferenceBatchStatus, memory: BatchMemory) -> list[PartStatus]:
-    """Parts to cancel while the cloud cannot be read: this process knows whose their batches are."""
+    """Parts to cancel without a look: this process knows whose their batches are."""
     open_ones = [part for part in running(status, memory) if part.state != BatchStatus.CANCELLING]
     return [part for part in open_ones if part.batch_id in memory.shown - memory.cancelled.keys()]

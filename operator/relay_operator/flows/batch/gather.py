@@ -40,7 +40,17 @@ from relay_operator.flows.batch import predicates
 from relay_operator.flows.batch.actions import Work
 from relay_operator.flows.batch.facts import BatchMemory, Facts, running, running_unseen
 from relay_operator.flows.batch.names import OBJECT, PartTag, create_of, object_of
-from relay_operator.flows.batch.plan import BatchDemand, EndingState, Live, Phase, Round, Sight, Transfer, View
+from relay_operator.flows.batch.plan import (
+    UNSEEN,
+    BatchDemand,
+    EndingState,
+    Live,
+    Phase,
+    Round,
+    Sight,
+    Transfer,
+    View,
+)
 from relay_operator.flows.batch.polls import PAGE, BatchPolls
 from relay_operator.flows.batch.result import WorkResult
 from relay_operator.flows.batch.transfers import Job, Transfers
@@ -189,6 +199,8 @@ class Gatherer:
             or self.clock() - memory.cancelled.get(part.batch_id or "", float("-inf")) < self.delays.termination
         ]
         live = Live.NONE if not may_run else Live.CANCELLING if len(told) == len(may_run) else Live.RUNNING
+        if seen.sight in UNSEEN:
+            live = _live_unseen(status, memory)
         ending = obj.status.ending
         due = None if ending is not None else predicates.ending(obj.spec, status, facts.now)
         active = facts.view.phase is Phase.ACTIVE
@@ -305,10 +317,14 @@ def _unseen(facts: Facts, error: CloudError, memory: BatchMemory) -> Facts:
     view = replace(
         facts.view,
         sight=Sight.BLIND,
-        live=Live.RUNNING if told and running_unseen(facts.status, memory) else Live.NONE,
+        live=_live_unseen(facts.status, memory) if told else Live.NONE,
         ending=EndingState.RECORDED if ending is not None else EndingState.NONE,
     )
     return replace(facts, view=view, ending=ending)
+
+
+def _live_unseen(status: InferenceBatchStatus, memory: BatchMemory) -> Live:
+    return Live.RUNNING if running_unseen(status, memory) else Live.NONE
 
 
 def job_of(facts: Facts) -> Job | None:

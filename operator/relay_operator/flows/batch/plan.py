@@ -142,6 +142,8 @@ class View:
 
 Rule = Callable[[View], Action | None]
 
+UNSEEN = frozenset({Sight.BLIND, Sight.UNSURE})
+"""Sights in which the batches that status records were not looked at."""
 _SEARCHED: dict[Sight, Action] = {
     Sight.BLIND: Wait(Reason.CLOUD_UNAVAILABLE),
     Sight.UNSURE: Wait(Reason.SEARCHING),
@@ -180,9 +182,9 @@ def _account(view: View) -> Action | None:
 
 
 def _search(view: View) -> Action | None:
-    """What costs is cancelled though it cannot be looked at now."""
+    """What costs is cancelled though it is not looked at now."""
     unwanted = view.halted and view.demand is not BatchDemand.DELETE_ORPHANING
-    if view.sight is Sight.BLIND and unwanted and view.live is Live.RUNNING:
+    if view.sight in UNSEEN and unwanted and view.live is Live.RUNNING:
         return Cancel()
     return _SEARCHED.get(view.sight)
 

@@ -28,6 +28,7 @@ from relay_operator.engine.report import (
 from relay_operator.flows.batch import actions, predicates
 from relay_operator.flows.batch.actions import Action, Work
 from relay_operator.flows.batch.facts import Facts
+from relay_operator.flows.batch.plan import UNSEEN
 from relay_operator.flows.batch.result import (
     CancelRefused,
     Hindered,
@@ -88,7 +89,8 @@ def _decided(facts: Facts, action: Action, status: InferenceBatchStatus, *, unre
         case actions.Record():
             return _recorded(facts, status)
         case actions.Cancel() | actions.End():
-            return _ending(facts, Return.SHORTLY if isinstance(action, actions.Cancel) else Return.SOON)
+            report = _ending(facts, Return.SHORTLY if isinstance(action, actions.Cancel) else Return.SOON)
+            return replace(report, unseen=facts.view.sight in UNSEEN)
         case actions.Rest():
             return _suspended()
         case actions.Finish() | Keep() if status.completion_time is not None:

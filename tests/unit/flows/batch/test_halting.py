@@ -5,7 +5,7 @@ from typing import Any, cast
 
 import pytest
 
-from relay_client import Cloud, CloudError, CloudUnavailable, Conflict, NotFound
+from relay_client import Cloud, CloudUnavailable, Conflict, NotFound
 from relay_operator.api.conditions import Reason
 from relay_operator.api.inferencebatch import InferenceBatchStatus
 from relay_operator.api.meta import CreateIntent, ObjectKey
@@ -20,7 +20,7 @@ from relay_operator.flows.batch.act import Actor
 from relay_operator.flows.batch.actions import Action, Work
 from relay_operator.flows.batch.facts import BatchMemory, Facts, running, running_unseen
 from relay_operator.flows.batch.places import Places
-from relay_operator.flows.batch.plan import Transfer, View
+from relay_operator.flows.batch.plan import Sight, Transfer, View
 from relay_operator.flows.batch.result import CancelRefused, Result, WorkResult
 from relay_operator.flows.batch.transfers import Job, Transfers
 from tests.unit.client.scripted import Drop, Reply, Step, scripted_server
@@ -53,12 +53,12 @@ async def _acted(
     transfers: Transfers,
     *script: Step,
     of: InferenceBatchStatus = _RUNNING,
-    error: CloudError | None = None,
+    sight: Sight = Sight.CLEAR,
     changed: bool = False,
 ) -> tuple[Result, list[str]]:
     """The result of the action for a batch with this status, and what the cloud was asked.
 
-    `error`: why it could not be looked at; `changed`: people have changed it since it was decided.
+    `changed`: people have changed it since it was decided.
     """
     nothing = cast("Any", None)
     obj = batch(status=of)
@@ -70,7 +70,7 @@ async def _acted(
         server.will(*script or [_refusal(500)])
         async with Cloud(server.url, "or_key_0123456789", inference_url=server.url, organization_id="org-1") as cloud:
             account = AccountReady(ACCOUNT, cloud, "org-1", UnclaimedIds(), False, True)
-            facts = Facts(KEY, obj, NOON, account, View(), obj.status, intent, error=error)
+            facts = Facts(KEY, obj, NOON, account, View(sight=sight), obj.status, intent)
             actor = Actor(
                 accounts=cast("Any", _Accounts()),
                 transfers=transfers,
@@ -119,16 +119,14 @@ async def test_a_cloud_that_does_not_answer_is_not_asked_about_every_batch() -> 
 @pytest.mark.parametrize(("code", "again"), [(429, True), (503, False), (409, False)])
 async def test_what_cannot_be_looked_at_is_told_to_end_until_the_cloud_heard_it(code: int, *, again: bool) -> None:
     memory = BatchMemory("uid-1", shown={"batch_1_1", "batch_1_2"})
-    unread = CloudUnavailable("get_batch", "no answer")
-    _, asked = await _acted(actions.Cancel(), memory, _transfers(), _refusal(code), CANCELLED, error=unread)
+    _, asked = await _acted(actions.Cancel(), memory, _transfers(), _refusal(code), CANCELLED, sight=Sight.BLIND)
     assert asked == [f"POST /v1/batches/batch_1_{number}/cancel" for number in (1, 2)]
     assert [part.batch_id for part in running_unseen(_RUNNING, memory)] == ["batch_1_1"] * again
 
 
 async def test_what_cannot_be_looked_at_is_told_to_end_though_people_changed_it_the_moment_before() -> None:
     memory = BatchMemory("uid-1", shown={"batch_1_1"})
-    unread = CloudUnavailable("get_batch", "no answer")
-    _, asked = await _acted(actions.Cancel(), memory, _transfers(), CANCELLED, error=unread, changed=True)
+    _, asked = await _acted(actions.Cancel(), memory, _transfers(), CANCELLED, sight=Sight.BLIND, changed=True)
     assert (asked, len(running_unseen(_RUNNING, memory))) == ([], 1)
 
 

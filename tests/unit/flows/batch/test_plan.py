@@ -173,6 +173,10 @@ SENTENCES: dict[str, tuple[View, Action]] = {
         Wait(Reason.CLOUD_UNAVAILABLE),
     ),
     "an unanswered create is searched for, deleting too": (replace(GOING, sight=Sight.UNSURE), Wait(Reason.SEARCHING)),
+    "what runs and shall not is cancelled, though an unanswered create is searched for": (
+        replace(GOING, sight=Sight.UNSURE, live=Live.RUNNING),
+        actions.Cancel(),
+    ),
     "what is found is adopted, deleting too": (replace(GOING, sight=Sight.FOUND), actions.Adopt()),
     "what is surely absent is closed": (View(sight=Sight.ABSENT), actions.Close()),
     "an intent that was edited stalls": (View(sight=Sight.UNREADABLE), Stall(Reason.CREATE_OUTCOME_UNKNOWN)),

@@ -15,7 +15,7 @@ from relay_operator.api.conditions import ConditionType, Reason
 from relay_operator.api.inferencebatch import SHOWN_PROBLEMS, PartStatus
 from relay_operator.api.meta import ObjectKey
 from relay_operator.engine.account import AccountReady, AccountRefused
-from relay_operator.engine.actions import Keep, Nothing
+from relay_operator.engine.actions import Keep, Nothing, Wait
 from relay_operator.engine.cache import Cache
 from relay_operator.engine.confirmation import ConfirmationDelays
 from relay_operator.engine.endpoints import Endpoints
@@ -256,3 +256,23 @@ async def test_an_answer_about_another_batch_does_not_hide_that_the_others_are_t
         Cancel(),
         ["batch_1_2"],
     )
+
+
+async def test_what_is_to_end_is_cancelled_once_while_a_create_without_an_answer_is_searched_for() -> None:
+    obj = batch(status=status(sent(1), part(2, inputFileId="file_2", sentAt=NOON)), suspend=True)
+    memory = BatchMemory("uid-1", shown={"batch_1_1"})
+    empty = Reply(200, json.dumps({"object": "list", "data": [], "has_more": False}).encode())
+    async with (
+        scripted_server() as server,
+        Cloud(server.url, "or_key_0123456789", inference_url=server.url, organization_id="org-1") as cloud,
+    ):
+        server.will(empty, empty)
+        turn, looking = Turn(KEY, "uid-1", NOON, Priority.CHANGE), gatherer(cloud)
+        facts = await looking.gather(turn, obj, memory)
+        assert (plan(facts.view), facts.note != "") == (Cancel(), True)
+        report = report_of(facts, Cancel(), Nothing(), facts.status, unreachable=False)
+        assert report is not None
+        assert report.unseen, "what became of the create stays unknown"
+        memory.cancelled["batch_1_1"] = 0.0
+        facts = await looking.gather(turn, obj, memory)
+    assert plan(facts.view) == Wait(Reason.SEARCHING)
