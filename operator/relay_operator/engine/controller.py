@@ -386,7 +386,7 @@ class Controller(Generic[ObjT, FactsT, ActionT, ResultT, MemoryT]):
         engine = self.engine
 
         def keep(raw: JsonObject) -> None:
-            keep_answer(engine.cache, engine.queue, turn.key, raw)
+            keep_answer(engine.vanished, turn.key, raw)
 
         objects = await engine.vanished.objects(turn.key) if turn.key.vanished else engine.kube
         doubt = engine.served.doubt

@@ -49,8 +49,7 @@ class Informer:
         before, after = self.cache.put(key, raw)
         if before is not None and before.uid != after.uid:
             self._ghost(key, before)
-        elif before is not None and after.let_go > before.let_go and not self.vanished.leftovers.is_let_go(after.uid):
-            self._forced_away(key, raw)  # others' finalizers may keep the object for long
+        _note_let_go(self.vanished, key, before, after, raw)
         if not needs_work(before, after):
             return
         if before is None and after.settled:
@@ -83,7 +82,7 @@ class Informer:
         if vanished(raw):
             self.vanished.take_over(key, raw)
         elif not self.vanished.leftovers.take_let_go(uid_of(raw)) and self._is_there(key, uid_of(raw)):
-            self._forced_away(key, raw)
+            _forced_away(self.vanished, key, raw)
         self._drop(key, uid_of(raw), version_of(raw))
 
     def absent(self, kind: str) -> None:
@@ -105,12 +104,7 @@ class Informer:
     def _ghost(self, key: ObjectKey, entry: Entry) -> None:
         """Process an object that was deleted without an event."""
         if not self.vanished.leftovers.take_let_go(entry.uid):
-            self._forced_away(key, json.loads(entry.body))
-
-    def _forced_away(self, key: ObjectKey, raw: Mapping[str, JsonValue]) -> None:
-        """Record as orphans what an object had in the cloud: somebody removed its finalizer."""
-        if self.cache.get(key._replace(vanished=uid_of(raw))) is None:  # else it is being ended
-            self.vanished.orphan(key, raw)
+            _forced_away(self.vanished, key, json.loads(entry.body))
 
     async def relist(self, kube: Kube, kind: str, resource: ResourceType, namespaces: tuple[str, ...]) -> None:
         """List all objects of a kind: drop those that were deleted without an event, and repair stale ones.
@@ -145,15 +139,32 @@ class Informer:
             self.queue.add(key, Priority.REPAIR)  # the reconciler drops its memory of it
 
 
-def keep_answer(cache: Cache, queue: Queue[ObjectKey], key: ObjectKey, raw: Mapping[str, JsonValue]) -> None:
+def keep_answer(vanished: Vanished, key: ObjectKey, raw: Mapping[str, JsonValue]) -> None:
     """Cache an object as the API server returned it after a write of ours.
 
     It may contain what others wrote just before. The event about that is older than this answer and is skipped, so that
     the object is queued here.
     """
-    before, after = cache.put(key, raw)
+    before, after = vanished.cache.put(key, raw)
+    _note_let_go(vanished, key, before, after, raw)
     if before is not None and others_wrote(before, after):
-        queue.add(key, _urgency(before, after))
+        vanished.queue.add(key, _urgency(before, after))
+
+
+def _note_let_go(
+    vanished: Vanished, key: ObjectKey, before: Entry | None, after: Entry, raw: Mapping[str, JsonValue]
+) -> None:
+    """Process that the finalizer is removed from an object which others' finalizers may keep for long."""
+    if before is None or before.uid != after.uid or before.let_go or not after.let_go:
+        return
+    if not (key.vanished or vanished.leftovers.is_let_go(after.uid)):  # else the operator removed it
+        _forced_away(vanished, key, raw)
+
+
+def _forced_away(vanished: Vanished, key: ObjectKey, raw: Mapping[str, JsonValue]) -> None:
+    """Record as orphans what an object had in the cloud: somebody removed its finalizer."""
+    if vanished.cache.get(key._replace(vanished=uid_of(raw))) is None:  # else it is being ended
+        vanished.orphan(key, raw)
 
 
 def _urgency(before: Entry | None, after: Entry) -> Priority:

@@ -52,7 +52,7 @@ async def test_only_the_beginning_of_a_deletion_goes_first(
     if told == "by the watch":
         world.informer.seen("GpuPod", news)
     else:
-        keep_answer(world.cache, world.queue, key, news)
+        keep_answer(world.informer.vanished, key, news)
     assert (await world.queue.take()).priority == priority
 
 
@@ -189,7 +189,7 @@ async def test_an_answer_to_a_write_that_comes_after_the_deletion_brings_nothing
     answer = copy.deepcopy(world.raw())
     world.delete()
     await world.settle()
-    keep_answer(world.cache, world.queue, key, answer)
+    keep_answer(world.informer.vanished, key, answer)
     assert (len(world.cache), len(world.queue)) == (0, 0)
 
 

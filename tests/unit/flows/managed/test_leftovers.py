@@ -141,6 +141,19 @@ async def test_what_people_let_go_of_is_an_orphan_at_once_though_another_finaliz
     )
 
 
+async def test_what_people_let_go_of_is_an_orphan_also_if_a_write_tells_of_it_before_the_watch(world: World) -> None:
+    theirs: list[JsonValue] = ["example.com/theirs"]
+    world.apply()
+    await world.wait(10)
+    world.server.edit("gpupods", NAMESPACE, "train", {"metadata": {"finalizers": [FINALIZER, *theirs]}})
+    world.pods.unendable.add("pod-1")
+    world.delete()
+    world.watching = False
+    world.server.edit("gpupods", NAMESPACE, "train", {"metadata": {"finalizers": theirs}})
+    await world.wait(60)
+    assert kept(world) == [(Fate.ORPHAN, "pod-1", f"{NAMESPACE}/train")]
+
+
 async def test_what_is_forced_away_before_its_create_had_an_answer_is_told_by_its_name(world: World) -> None:
     world.pods.listable = False
     world.pods.fail("create", lost(acted=True))
