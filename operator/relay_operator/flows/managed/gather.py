@@ -200,6 +200,7 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
                 gate, note, decided_in = Gate.ACCOUNT_UNFIT, *unfit
             elif unusable := given.unusable(self.resource, obj):
                 gate, note = Gate.ENV_MISSING, unusable
+        step = replace(step, ends_first=step.ends_first and gate in {Gate.OPEN, Gate.LATER})
         linked = self.given.links(subject, anew=True) if step.beside or step.ends_first else given.linked
         sent = self._sent(subject, step.change) if sight.observed is not None else ""
         creates = (missing or step.beside) and gate is Gate.OPEN and linked.unmet is None

@@ -47,6 +47,16 @@ async def test_a_secret_that_is_missing(world: World) -> None:
     assert (world.reason(), world.pods.count("create"), len(world.pods.live)) == ("Running", 2, 1)
 
 
+async def test_a_secret_that_is_missing_is_told_though_the_next_one_costs_too_much_as_well(priced: World) -> None:
+    await with_secret(priced)
+    limit: JsonValue = {"maxPricePerHourCents": 300}
+    await made(priced, gpu=H100, updateStrategy=RECREATE, env=FROM_A_SECRET, budget=limit)
+    priced.server.remove("secrets", NAMESPACE, "e1")
+    priced.change(gpu={"modelId": "h100", "count": 2})
+    await priced.wait(60)
+    assert (priced.reason(), "Secret e1 in team-a does not exist" in priced.message()) == ("EnvMissing", True)
+
+
 async def test_an_account_that_is_being_deleted(world: World) -> None:
     await made(world, updateStrategy=RECREATE)
     account = ObjectKey("CloudAccount", NAMESPACE, "default")
