@@ -404,7 +404,7 @@ class ModelCache:
         return [key for key in self.entries if key.kind == kind]
 
     def is_gone(self, key: ObjectKey) -> bool:
-        """Returns whether the account is deleted, which no act does."""
+        """Returns whether the account is gone, which it never is."""
         return False
 
     def account_of(self, key: ObjectKey) -> ObjectKey:
