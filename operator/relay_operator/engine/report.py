@@ -74,6 +74,8 @@ class Refusal:
 
 MAY_COME = frozenset({Reason.ACCOUNT_MISSING, Reason.SECRET_MISSING})
 """What often appears a moment later: another part of a GitOps run applies it, or a controller that copies Secrets."""
+_MAY_BE_ADMITTED = frozenset({Reason.ACCOUNT_MISSING, Reason.ACCOUNT_NOT_ALLOWED})
+"""What the labels of a namespace may end, of which no event tells."""
 LAST_OWNER = "LAST_OWNER"
 """The operator's code for a conflict that the cloud reports without one."""
 REPLICAS_OUT_OF_BOUNDS = "REPLICAS_OUT_OF_BOUNDS"
@@ -245,11 +247,10 @@ def deletion_waits(message: str) -> str:
 def without_account(account: AccountWaiting | AccountRefused, *, deleting: bool, recorded: bool) -> Report:
     """The report on an object without a usable account; `recorded`: it has something in the cloud."""
     message = deletion_waits(account.message) if deleting else account.message
+    back = Return.TRANSITION if account.reason in _MAY_BE_ADMITTED else Return.SETTLED
     if recorded:
         patient = account.reason in MAY_COME and not deleting
-        return Report(
-            None, ConditionType.STALLED, account.reason, message, Return.SETTLED, patient=patient, unseen=True
-        )
+        return Report(None, ConditionType.STALLED, account.reason, message, back, patient=patient, unseen=True)
     if isinstance(account, AccountRefused):
-        return Report("False", ConditionType.STALLED, account.reason, message, Return.SETTLED, unseen=True)
-    return Report("False", ConditionType.RECONCILING, Reason.WAITING_FOR_ACCOUNT, message, Return.SETTLED, unseen=True)
+        return Report("False", ConditionType.STALLED, account.reason, message, back, unseen=True)
+    return Report("False", ConditionType.RECONCILING, Reason.WAITING_FOR_ACCOUNT, message, back, unseen=True)

@@ -67,6 +67,18 @@ WAITS: dict[str, tuple[PodFacts, Action, bool, tuple[object, ...]]] = {
         False,
         (None, STALLED, Reason.SECRET_MISSING, Return.SETTLED),
     ),
+    "an account that does not admit the namespace, whose labels may change": (
+        facts(state=AccountWaiting(Reason.ACCOUNT_MISSING, "no account admits it")),
+        Wait(Reason.WAITING_FOR_ACCOUNT),
+        False,
+        ("False", RECONCILING, Reason.WAITING_FOR_ACCOUNT, Return.TRANSITION),
+    ),
+    "an account that no longer admits the namespace, whose labels may change": (
+        facts(obj=MADE, state=AccountRefused(Reason.ACCOUNT_NOT_ALLOWED, "it does not admit it")),
+        Stall(Reason.ACCOUNT_REFUSED),
+        False,
+        (None, STALLED, Reason.ACCOUNT_NOT_ALLOWED, Return.TRANSITION),
+    ),
     "a refused account of something new": (
         facts(state=REFUSED),
         Stall(Reason.ACCOUNT_REFUSED),
