@@ -125,7 +125,7 @@ async def is_cancelled(workspace: Workspace) -> None:
 
 @asynccontextmanager
 async def unreadable(workspace: Workspace) -> AsyncIterator[None]:
-    """Meanwhile the cloud answers no read of batches, which the operator has noticed, and everything else."""
+    """Meanwhile the cloud refuses reads of batches, which the operator has noticed, and answers everything else."""
     control, organization = workspace.cloud.control, workspace.organization.id
     reads = ("GET /v1/batches/{id}", "GET /v1/batches")
     faults = [await control.fault(read, {"status": 503}, organizationId=organization) for read in reads]
@@ -133,10 +133,12 @@ async def unreadable(workspace: Workspace) -> AsyncIterator[None]:
     async def is_noticed() -> bool:
         return any([await control.was_met(fault) for fault in faults])
 
-    await eventually(is_noticed, what="a look that fails")
-    yield
-    for fault in faults:
-        await control.end_fault(fault)
+    try:
+        await eventually(is_noticed, what="a look that fails")
+        yield
+    finally:
+        for fault in faults:
+            await control.end_fault(fault)
 
 
 async def batches_in_cloud(workspace: Workspace) -> list[Json]:

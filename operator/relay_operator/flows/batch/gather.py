@@ -108,7 +108,7 @@ class Gatherer:
         except CloudError as error:
             self.accounts.failed(account, error)
             memory.unanswered += 1
-            return _unseen(Facts(key, obj, now, account, view, obj.status, intent, error=error), error, memory)
+            return _unseen(Facts(key, obj, now, account, view, obj.status, intent, error=error), memory)
         memory.unanswered = 0
         facts = Facts(key, obj, now, account, view, seen.status or obj.status, intent, seen.found, note=seen.note)
         facts = replace(facts, outdated=turn.outdated, unfunded=out_of_funds(self.cache.get(account.key)))
@@ -295,11 +295,11 @@ class Gatherer:
         return self.clock() - since >= max(self.delays.absence, self.delays.unknown)
 
 
-def _unseen(facts: Facts, error: CloudError, memory: BatchMemory) -> Facts:
-    """The facts if the cloud cannot be read. It may still do what it is told."""
+def _unseen(facts: Facts, memory: BatchMemory) -> Facts:
+    """The facts if the cloud cannot be read, which may still cancel batches."""
     ending, stands = ending_of(facts)
-    told = isinstance(error, CloudUnavailable | Unreadable)
-    live = _live_unseen(facts.status, memory) if told else Live.NONE
+    may_cancel = isinstance(facts.error, CloudUnavailable | Unreadable)
+    live = _live_unseen(facts.status, memory) if may_cancel else Live.NONE
     return replace(facts, view=replace(facts.view, sight=Sight.BLIND, live=live, ending=stands), ending=ending)
 
 
