@@ -251,14 +251,14 @@ class GpuClusters(ExternalResource[GpuClusterSpec, GpuClusterStatus, SeenCluster
     def locked(self, observed: SeenCluster) -> None:
         """None: a cluster's replicas cost what the catalog says when they begin to run."""
 
-    def stop(self, observed: SeenCluster) -> Change:
-        return power(STOP, lambda cloud: cloud.call(operations.STOP_CLUSTER, id=observed.summary.id))
+    def stop(self, cloud_id: str) -> Change:
+        return power(STOP, lambda cloud: cloud.call(operations.STOP_CLUSTER, id=cloud_id))
 
-    def start(self, observed: SeenCluster) -> Change:
-        return power(START, lambda cloud: cloud.call(operations.RESTART_CLUSTER, id=observed.summary.id))
+    def start(self, cloud_id: str) -> Change:
+        return power(START, lambda cloud: cloud.call(operations.RESTART_CLUSTER, id=cloud_id))
 
-    def restart(self, observed: SeenCluster) -> Change:
-        return power(RESTART, lambda cloud: cloud.call(operations.RESTART_CLUSTER, id=observed.summary.id))
+    def restart(self, cloud_id: str) -> Change:
+        return power(RESTART, lambda cloud: cloud.call(operations.RESTART_CLUSTER, id=cloud_id))
 
     async def delete(self, cloud: Cloud, cloud_id: str) -> None:
         await cloud.call(operations.TERMINATE_CLUSTER, id=cloud_id)

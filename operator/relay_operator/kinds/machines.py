@@ -122,14 +122,14 @@ class Machines(ExternalResource[SpecT, StatusT, VmRecord], Generic[SpecT, Status
     def locked(self, observed: VmRecord) -> int | None:
         return observed.price_per_hour_cents
 
-    def stop(self, observed: VmRecord) -> Change:
-        return power(STOP, lambda cloud: cloud.call(operations.STOP_VM, id=observed.id))
+    def stop(self, cloud_id: str) -> Change:
+        return power(STOP, lambda cloud: cloud.call(operations.STOP_VM, id=cloud_id))
 
-    def start(self, observed: VmRecord) -> Change:
-        return power(START, lambda cloud: cloud.call(operations.RESTART_VM, id=observed.id))
+    def start(self, cloud_id: str) -> Change:
+        return power(START, lambda cloud: cloud.call(operations.RESTART_VM, id=cloud_id))
 
-    def restart(self, observed: VmRecord) -> Change:
-        return power(RESTART, lambda cloud: cloud.call(operations.RESTART_VM, id=observed.id))
+    def restart(self, cloud_id: str) -> Change:
+        return power(RESTART, lambda cloud: cloud.call(operations.RESTART_VM, id=cloud_id))
 
     async def delete(self, cloud: Cloud, cloud_id: str) -> None:
         await cloud.call(operations.TERMINATE_VM, id=cloud_id)

@@ -59,7 +59,7 @@ def test_pods_and_vms() -> None:
     assert GpuVms().capacity(made(GpuVm, resourceSize="small"), "") == Capacity(size="small")
     assert GpuVms().untold(made(GpuVm), record.model_copy(update={"price_per_hour_cents": 7})) is None
     assert GpuVms().untold(made(GpuVm, resourceSize="small"), record) == Capacity(size="small")
-    powers = (GpuPods().start(record), GpuPods().stop(record), GpuPods().restart(record))
+    powers = (GpuPods().start("p"), GpuPods().stop("p"), GpuPods().restart("p"))
     assert [change.name for change in powers if change.pays] == [START]
 
 

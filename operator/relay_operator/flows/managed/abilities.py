@@ -156,14 +156,14 @@ class Replaces(Protocol[ObjT_contra]):
 
 
 @runtime_checkable
-class Powered(Protocol[ObsT_contra]):
-    """Can be stopped and started."""
+class Powered(Protocol):
+    """Can be stopped and started, by its id: a stop need not wait for a look."""
 
-    def stop(self, observed: ObsT_contra) -> Change: ...
+    def stop(self, cloud_id: str) -> Change: ...
 
-    def start(self, observed: ObsT_contra) -> Change: ...
+    def start(self, cloud_id: str) -> Change: ...
 
-    def restart(self, observed: ObsT_contra) -> Change: ...
+    def restart(self, cloud_id: str) -> Change: ...
 
 
 # By class, and remembered: `isinstance` checks all members of a protocol each time.
@@ -189,7 +189,7 @@ brought_in: _Guard[BroughtIn[Any]] = _guard(BroughtIn)
 tries_models: _Guard[TriesModels[Any]] = _guard(TriesModels)
 is_priced: _Guard[Priced[Any, Any]] = _guard(Priced)
 replaces: _Guard[Replaces[Any]] = _guard(Replaces)
-is_powered: _Guard[Powered[Any]] = _guard(Powered)
+is_powered: _Guard[Powered] = _guard(Powered)
 
 
 def drain(resource: object, obj: object) -> timedelta | None:

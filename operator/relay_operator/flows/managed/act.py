@@ -32,6 +32,7 @@ from relay_operator.flows.managed.shown_once import Shown
 
 AnswerT = TypeVar("AnswerT")
 KnownT = TypeVar("KnownT")
+ActionT = TypeVar("ActionT", actions.Delete, actions.Update)
 
 
 @dataclass(slots=True)
@@ -257,7 +258,7 @@ class Actor(Generic[SpecT, StatusT, ObsT]):
         return about_anothers(cloud_id, holders) if holders else ""
 
     def _named(self, facts: Facts[SpecT, StatusT, ObsT], name: str) -> Change:
-        return predicates.change_named(self.resource, _known(facts.observed), facts.change, name)
+        return predicates.change_named(self.resource, facts.obj.status.id or "", facts.change, name)
 
     async def _change(self, facts: Facts[SpecT, StatusT, ObsT], change: Change, memory: ManagedMemory) -> Result[ObsT]:
         ending = facts.obj.status.id if change.name == actions.STOP else None
@@ -269,6 +270,7 @@ class Actor(Generic[SpecT, StatusT, ObsT]):
             result = Sent(change, lost=True)
         if isinstance(result, Sent):
             memory.sent = SentChange(facts.obj.status.id or "", change.name, change.to, self.clock())
+        memory.silent = _unheard(facts, actions.Update(change.name), result)
         return result
 
     async def _end(self, facts: Facts[SpecT, StatusT, ObsT], memory: ManagedMemory) -> Result[ObsT]:
@@ -276,8 +278,7 @@ class Actor(Generic[SpecT, StatusT, ObsT]):
         result = await self._terminate(facts, cloud_id)
         if isinstance(result, Sent):  # a refused one ends nothing: it is sent again, not waited for
             memory.terminated = (cloud_id, self.clock())
-        elif isinstance(result, Rejected) and facts.error is not None:
-            memory.silent = isinstance(result.error, CloudUnavailable | Unreadable)
+        memory.silent = _unheard(facts, actions.Delete(), result)
         return result
 
     async def _end_former(self, facts: Facts[SpecT, StatusT, ObsT], memory: ManagedMemory) -> Result[ObsT]:
@@ -335,6 +336,12 @@ class Actor(Generic[SpecT, StatusT, ObsT]):
                 raise SupersededError from error
             self.accounts.failed(account, error, facts.key)
             raise
+
+
+def _unheard(facts: Facts[SpecT, StatusT, ObsT], action: ActionT, result: Result[ObsT]) -> ActionT | None:
+    """The action, if the cloud answered it no more than the look before; None if it answered one of them."""
+    unanswered = isinstance(result, Rejected) and isinstance(result.error, CloudUnavailable | Unreadable)
+    return action if facts.error is not None and unanswered else None
 
 
 def _known(part: KnownT | None) -> KnownT:

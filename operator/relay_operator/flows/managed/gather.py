@@ -31,6 +31,7 @@ from relay_operator.engine.identity import Installation, gave
 from relay_operator.engine.rules import Account
 from relay_operator.flows.managed import links, predicates, recovery, schedule
 from relay_operator.flows.managed.abilities import nameless, shown_once
+from relay_operator.flows.managed.actions import STOP, Delete, Update
 from relay_operator.flows.managed.facts import Facts
 from relay_operator.flows.managed.former import STUCK, former, is_full
 from relay_operator.flows.managed.former_look import FormerLooker
@@ -141,7 +142,7 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
             sight = Sight(Seen.BLIND, error=error)  # `Sight[ObsT](...)` fails: the class is frozen, with slots
         else:
             memory.unanswered = 0
-            memory.silent = False
+            memory.silent = None
         return await self._facts(subject, intent, sight)
 
     def _unread(
@@ -201,6 +202,7 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
             elif unusable := given.unusable(self.resource, obj):
                 gate, note = Gate.ENV_MISSING, unusable
         step = replace(step, ends_first=step.ends_first and gate in {Gate.OPEN, Gate.LATER})
+        step = replace(step, change=step.change or self._unseen_stop(subject, sight))
         linked = self.given.links(subject, anew=True) if step.beside or step.ends_first else given.linked
         sent = self._sent(subject, step.change) if sight.observed is not None else ""
         creates = (missing or step.beside) and gate is Gate.OPEN and linked.unmet is None
@@ -221,7 +223,7 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
             may_run=sight.observed is not None and predicates.may_run(self.resource, obj, sight.observed),
             held_back=step.held_back,
             replacing=bool(obj.status.replacing),
-            unended=account.admits and self._unended(subject, sight),
+            unended=self._unended(subject, sight),
             difference=step.difference,
             expired=predicates.expired(obj, sight.seen, turn.now),
             change=ahead.change,
@@ -337,17 +339,33 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
 
         Where only a list shows it, this holds however long the list has lacked it. If the account does not admit the
         namespace, only the resource's name proves whose it is, so that what is not shown is not ended.
-        A look that failed shows nothing, either: what this process has seen before in this cloud is then ended, and
-        told so once where the cloud does not answer that, either.
+        A look that failed shows nothing, either: what this process has seen before in this cloud is then ended.
+        """
+        if sight.observed is not None or subject.memory.terminated[0] == subject.obj.status.id:
+            return False
+        if sight.error is not None:
+            return self._is_ours_unseen(subject, sight.error, Delete())
+        unsure = _UNSURE_IN_A_LIST if self.resource.only_listed else {Seen.MISSING}
+        return subject.account.admits and sight.seen in unsure
+
+    def _unseen_stop(self, subject: Subject[SpecT, StatusT], sight: Sight[ObsT]) -> Change | None:
+        """The stop of what costs and cannot be looked at, if this process has not sent it; None if there is none."""
+        obj, sent = subject.obj, subject.memory.sent
+        told = sent is not None and (sent.cloud_id, sent.name) == (obj.status.id, STOP)
+        if sight.error is None or told or not self._is_ours_unseen(subject, sight.error, Update(STOP)):
+            return None
+        return predicates.unseen_stop(self.resource, obj, subject.turn.now)
+
+    def _is_ours_unseen(self, subject: Subject[SpecT, StatusT], error: CloudError, action: Delete | Update) -> bool:
+        """Whether the action may be sent though the look failed: this process has seen the resource in this cloud.
+
+        Once the cloud did not answer that, either, the action waits for a look.
         """
         obj, memory = subject.obj, subject.memory
-        if sight.observed is not None or memory.terminated[0] == obj.status.id:
-            return False
-        if isinstance(sight.error, CloudUnavailable | Unreadable):
-            seen_before = memory.known[0] != "" and memory.known[0] == obj.status.id
-            here = not moved(obj.status.identity, subject.endpoint) and not self.looker.is_restored(obj)
-            return seen_before and here and not memory.silent
-        return sight.seen in (_UNSURE_IN_A_LIST if self.resource.only_listed else {Seen.MISSING})
+        seen_before = memory.known[0] != "" and memory.known[0] == obj.status.id
+        here = not moved(obj.status.identity, subject.endpoint) and not self.looker.is_restored(obj)
+        silent = isinstance(error, CloudUnavailable | Unreadable)
+        return silent and subject.account.admits and seen_before and here and memory.silent != action
 
     def _used(self, key: ObjectKey, demand: Demand) -> str:
         """Why the resource has to stay, or to run on; empty if it need not."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from relay_operator.api.meta import CreateIntent
 from relay_operator.engine.account import AccountReady
 from relay_operator.engine.memory import SearchingMemory
+from relay_operator.flows.managed.actions import Delete, Update
 from relay_operator.flows.managed.shown_once import Shown
 from relay_operator.flows.managed.unended import Unended
 
@@ -40,8 +41,8 @@ class ManagedMemory(SearchingMemory):
     """Tokens of intents whose write may have landed, and whose create this process surely did not send."""
     terminated: tuple[str, float] = ("", 0.0)
     """The id whose termination was last sent, and when; it is not a former one's."""
-    silent: bool = False
-    """Whether the cloud answered neither the last look nor the termination that was sent all the same."""
+    silent: Delete | Update | None = None
+    """What was sent although the last look had failed, if the cloud did not answer that, either."""
     former_terminated: tuple[str, float] = ("", 0.0)
     """The same of a former resource."""
     unended: tuple[Unended, ...] = ()

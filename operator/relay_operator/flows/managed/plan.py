@@ -94,11 +94,13 @@ def _account(view: View) -> Action | None:
 
 
 def _blind(view: View) -> Action | None:
-    """What costs is ended though it cannot be looked at now."""
+    """What costs is ended or stopped though it cannot be looked at now."""
     if view.seen is not Seen.BLIND:
         return None
     if _unended(view):
         return _in_use(view) or Delete()
+    if view.change == STOP and view.demand is not Demand.DELETE:
+        return _spared(view) or Update(STOP)
     former = _delete_former(view) if view.demand is Demand.DELETE else None
     return former or Wait(Reason.CLOUD_UNAVAILABLE)
 

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from relay_operator.api import meta
 from relay_operator.api.meta import CreateIntent, MalformedIntent, ObjectKey, Resource
 from relay_operator.api.parts import DeletionPolicy, OnInterrupted, PowerState, Recovery, UpdateType
-from relay_operator.api.workload import ManagedSpec, ManagedStatus, SpecT, StatusT
+from relay_operator.api.workload import BILLED, ManagedSpec, ManagedStatus, SpecT, StatusT
 from relay_operator.engine.account import AccountReady, moved
 from relay_operator.engine.backoff import is_ahead
 from relay_operator.engine.intent import changed_fields, is_open
@@ -211,7 +211,11 @@ def changes_of(
     ids: Mapping[ObjectKey, str] = NO_IDS,
 ) -> tuple[Change, ...]:
     """Power first, then the kind's own changes, then a restart that people requested: of what failed, it is a start."""
-    running, progress = running_wanted(obj, now), resource.progress(observed)
+    running, progress, (cloud_id, _) = (
+        running_wanted(obj, now),
+        resource.progress(observed),
+        resource.identity(observed),
+    )
     lingers = not running and may_run(resource, obj, observed)
     changes = resource.changes(obj, observed, running=running)
     if refers(resource):
@@ -219,11 +223,11 @@ def changes_of(
     if not is_powered(resource):
         return changes
     if running and progress is Progress.STOPPED:
-        return (resource.start(observed), *changes)
+        return (resource.start(cloud_id), *changes)
     if not running and (progress in _RUNNING or lingers):
-        return (resource.stop(observed), *changes)
+        return (resource.stop(cloud_id), *changes)
     if not changes and running and restart_asked(obj) and progress in _RESTARTABLE:
-        return (resource.start(observed) if progress is Progress.FAILED else resource.restart(observed),)
+        return (resource.start(cloud_id) if progress is Progress.FAILED else resource.restart(cloud_id),)
     return changes
 
 
@@ -235,14 +239,24 @@ def may_run(resource: ExternalResource[SpecT, StatusT, ObsT], obj: Resource[Spec
     return state in resource.costs_early or (ran and state not in ON_THE_WAY)
 
 
+def unseen_stop(
+    resource: ExternalResource[SpecT, StatusT, ObsT], obj: Resource[SpecT, StatusT], now: datetime
+) -> Change | None:
+    """The stop that people want of what costs something as far as status records; None if it is to run, or to end."""
+    wanted, status = demand(obj), obj.status
+    stops = wanted is Demand.DELETE_STOPPING or (wanted is Demand.EXIST and not running_wanted(obj, now))
+    costs = status.id and status.state in BILLED | resource.costs_early
+    return resource.stop(status.id) if status.id and stops and costs and is_powered(resource) else None
+
+
 def change_named(
-    resource: ExternalResource[SpecT, StatusT, ObsT], observed: ObsT, first: Change | None, name: str
+    resource: ExternalResource[SpecT, StatusT, ObsT], cloud_id: str, first: Change | None, name: str
 ) -> Change:
     """The change that the plan calls by this name."""
     if first is not None and first.name == name:
         return first
     if is_powered(resource) and name in {STOP, START}:
-        return resource.stop(observed) if name == STOP else resource.start(observed)
+        return resource.stop(cloud_id) if name == STOP else resource.start(cloud_id)
     raise AssertionError(f"the plan makes a change that {resource.definition.kind} does not know: {name}")
 
 

@@ -142,7 +142,7 @@ class View:
     difference: Difference = Difference.NONE
     expired: bool = False
     change: str = ""
-    """The name of the first change, if `difference` is CHANGE."""
+    """The name of the first change, if `difference` is CHANGE; of what cannot be looked at, `stop` or none."""
     sent: str = ""
     """The name of the change that was sent, and that the cloud does not show yet."""
 

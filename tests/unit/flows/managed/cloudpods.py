@@ -198,19 +198,19 @@ class MemoryPods(GpuPods):
         self.pods.end("create", failure)
         return record
 
-    def stop(self, observed: VmRecord) -> Change:
-        return replace(super().stop(observed), send=self._power(STOP, observed, "stopped"))
+    def stop(self, cloud_id: str) -> Change:
+        return replace(super().stop(cloud_id), send=self._power(STOP, cloud_id, "stopped"))
 
-    def start(self, observed: VmRecord) -> Change:
-        return replace(super().start(observed), send=self._power(START, observed, "running"))
+    def start(self, cloud_id: str) -> Change:
+        return replace(super().start(cloud_id), send=self._power(START, cloud_id, "running"))
 
-    def restart(self, observed: VmRecord) -> Change:
-        return replace(super().restart(observed), send=self._power(RESTART, observed, "running"))
+    def restart(self, cloud_id: str) -> Change:
+        return replace(super().restart(cloud_id), send=self._power(RESTART, cloud_id, "running"))
 
-    def _power(self, name: str, observed: VmRecord, state: str) -> Callable[[Cloud], Awaitable[None]]:
+    def _power(self, name: str, cloud_id: str, state: str) -> Callable[[Cloud], Awaitable[None]]:
         async def send(cloud: Cloud) -> None:
             failure = self.pods.begin_change(name, cloud)
-            self.pods.obey(observed.id, state)
+            self.pods.obey(cloud_id, state)
             self.pods.end(name, failure)
 
         return send

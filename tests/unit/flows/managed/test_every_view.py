@@ -175,7 +175,7 @@ INVARIANTS: dict[str, Callable[[View, Action], bool]] = {
     ),
     "what something is being made of is neither stopped nor replaced": lambda view, action: (
         not view.in_use
-        or view.seen not in ALIVE
+        or view.seen not in ALIVE | {Seen.BLIND}
         or view.demand is Demand.DELETE_ABANDONING
         or not (isinstance(action, Delete | Replace) or action == Update(STOP))
     ),
@@ -191,9 +191,12 @@ INVARIANTS: dict[str, Callable[[View, Action], bool]] = {
     "nothing is done in the cloud without an account": lambda view, action: (
         view.account is Account.READY or not isinstance(action, TOUCHES_THE_CLOUD)
     ),
-    "what could not be looked at is left alone, but for the end of what was seen before": lambda view, action: (
-        not (view.seen is Seen.BLIND and isinstance(action, (*TOUCHES_THE_CLOUD, Forget, CloseIntent)))
-        or (action in {Delete(), EndFormer()} and view.demand is Demand.DELETE)
+    "what could not be looked at is left alone, but for the end or the stop of what was seen before": (
+        lambda view, action: (
+            not (view.seen is Seen.BLIND and isinstance(action, (*TOUCHES_THE_CLOUD, Forget, CloseIntent)))
+            or (action in {Delete(), EndFormer()} and view.demand is Demand.DELETE)
+            or (action == Update(STOP) == Update(view.change) and view.demand is not Demand.DELETE)
+        )
     ),
     "what is not ours is left alone": lambda view, action: (
         not (view.seen in {Seen.FOREIGN, Seen.WITHHELD} and isinstance(action, TOUCHES_THE_CLOUD))
@@ -201,6 +204,7 @@ INVARIANTS: dict[str, Callable[[View, Action], bool]] = {
     "only what was seen alive is changed or ended": lambda view, action: (
         not isinstance(action, ENDS)
         or view.seen in ALIVE
+        or (action == Update(STOP) and view.seen is Seen.BLIND)
         or (action == Delete() and view.seen in {Seen.BLIND, Seen.MISSING, Seen.GONE} and view.demand is Demand.DELETE)
     ),
     "what was not told to end is not let go": lambda view, action: (
