@@ -1,6 +1,6 @@
 """The neighbours of the real flow of batches: uploads end at once, in two parts; a batch runs until it is cancelled."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any, cast
 
 from relay_client import Cloud
@@ -16,10 +16,9 @@ from relay_operator.flows.batch.actions import Work
 from relay_operator.flows.batch.flow import BatchFlow
 from relay_operator.flows.batch.gather import Gatherer
 from relay_operator.flows.batch.plan import Round, Transfer
-from relay_operator.flows.batch.polls import BatchPolls
+from relay_operator.flows.batch.polls import BatchPolls, Looked
 from relay_operator.flows.batch.result import Cleared, Uploaded, WorkResult
 from relay_operator.flows.batch.transfers import Job, Transfers
-from relay_wire.batches import Batch
 from tests.model import asked
 from tests.model.neighbours import ModelCloud, Script, batch_of
 
@@ -29,10 +28,10 @@ _PARTS = 2
 class ModelPolls:
     """Observes each batch by its id."""
 
-    async def look(self, cloud: Cloud, ids: Iterable[str], *, exact: bool) -> Mapping[str, Batch | None]:
+    async def look(self, cloud: Cloud, ids: Iterable[str], *, exact: bool) -> Looked:
         ours = cast(ModelCloud, cloud)
         seen = {one: ours.look(asked.Observe(one, ours.organization)) for one in ids}
-        return {one: batch_of(there) if isinstance(there, asked.Seen) else None for one, there in seen.items()}
+        return Looked({one: batch_of(there) if isinstance(there, asked.Seen) else None for one, there in seen.items()})
 
 
 class ModelTransfers:

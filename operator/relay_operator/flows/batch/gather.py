@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 from relay_client import Cloud, CloudError, CloudUnavailable, NoInferenceUrl, Unreadable
 from relay_client.list_room import ListTurn
-from relay_client.operations import GET_BATCH, LIST_BATCHES
+from relay_client.operations import GET_BATCH, LIST_BATCHES, AnyOperation
 from relay_client.paging import batches, gathered
 from relay_operator.api import meta
 from relay_operator.api.conditions import Reason
@@ -40,7 +40,7 @@ from relay_operator.flows.batch import predicates
 from relay_operator.flows.batch.actions import Work
 from relay_operator.flows.batch.facts import BatchMemory, Facts, ending_of, running, running_unseen
 from relay_operator.flows.batch.names import OBJECT, PartTag, create_of, object_of
-from relay_operator.flows.batch.plan import UNSEEN, BatchDemand, Live, Phase, Round, Sight, Transfer, View
+from relay_operator.flows.batch.plan import UNSEEN, BatchDemand, EndingState, Live, Phase, Round, Sight, Transfer, View
 from relay_operator.flows.batch.polls import PAGE, BatchPolls
 from relay_operator.flows.batch.result import WorkResult
 from relay_operator.flows.batch.transfers import Job, Transfers
@@ -60,6 +60,8 @@ class _Sighted:
     found: tuple[Batch, ...] = ()
     status: InferenceBatchStatus | None = None
     note: str = ""
+    error: CloudError | None = None
+    """Why the cloud, or one of the batches, could not be read; None if all could."""
     here: bool = False
     """Whether the cloud that was asked showed one of the recorded batches, with its tag."""
 
@@ -106,11 +108,14 @@ class Gatherer:
             if intent is not None and view.phase is Phase.ACTIVE:
                 seen = await self._look(obj, intent, account.cloud, memory, exact=turn.priority < Priority.RETRY)
         except CloudError as error:
-            self.accounts.failed(account, error)
+            seen = _Sighted(error=error)
+        status = seen.status or obj.status
+        if seen.error is not None:
+            self.accounts.failed(account, seen.error)
             memory.unanswered += 1
-            return _unseen(Facts(key, obj, now, account, view, obj.status, intent, error=error), memory)
+            return _unseen(Facts(key, obj, now, account, view, status, intent, error=seen.error), memory)
         memory.unanswered = 0
-        facts = Facts(key, obj, now, account, view, seen.status or obj.status, intent, seen.found, note=seen.note)
+        facts = Facts(key, obj, now, account, view, status, intent, seen.found, note=seen.note)
         facts = replace(facts, outdated=turn.outdated, unfunded=out_of_funds(self.cache.get(account.key)))
         return self._with_the_cloud(facts, seen, memory)
 
@@ -272,19 +277,20 @@ class Gatherer:
         live = predicates.live(obj.status)
         looked = await self.polls.look(cloud, [part.batch_id or "" for part in live], exact=exact)
         token, seen = obj.status.create_token or "", list[tuple[PartStatus, Batch]]()
-        rows = [(part, looked[part.batch_id or ""]) for part in live]
+        error = looked.error
+        rows = [(part, looked.found[each]) for part in live if (each := part.batch_id or "") in looked.found]
         places = [(batch, (part.round, part.part)) for part, batch in rows if batch is not None]
         memory.shown.update(batch.id for batch, place in places if _place(batch, token) == place)
         for part, batch in rows:
-            if batch is not None:
-                must_be_of(part, batch, token, GET_BATCH.name)
-            if batch is not None and _has_answers(part, batch):
+            if batch is not None and not is_of(part, batch, token):
+                error = unbelieved(batch, GET_BATCH)
+            elif batch is not None and _has_answers(part, batch):
                 memory.missing.pop(batch.id, None)
                 seen.append((part, batch))
             elif self._is_missing(part, memory):
                 seen.append((part, batch or _gone(part)))
-        here = any(batch is not None and batch.metadata is not None for batch in looked.values())
-        return _Sighted(status=predicates.refreshed(obj.status, seen), here=here)
+        here = any(batch is not None and batch.metadata is not None for batch in looked.found.values())
+        return _Sighted(status=predicates.refreshed(obj.status, seen), error=error, here=here)
 
     def _is_missing(self, part: PartStatus, memory: BatchMemory) -> bool:
         """Whether to believe that the batch, or its answers, are not there: only if repeated, never at first.
@@ -298,6 +304,8 @@ class Gatherer:
 def _unseen(facts: Facts, memory: BatchMemory) -> Facts:
     """The facts if the cloud cannot be read, which may still cancel batches."""
     ending, stands = ending_of(facts)
+    if ending is not None and stands is EndingState.DUE and ending.reason == Reason.DEADLINE_EXCEEDED:
+        stands = EndingState.NONE  # it may have completed in time
     may_cancel = isinstance(facts.error, CloudUnavailable | Unreadable)
     live = _live_unseen(facts.status, memory) if may_cancel else Live.NONE
     return replace(facts, view=replace(facts.view, sight=Sight.BLIND, live=live, ending=stands), ending=ending)
@@ -373,12 +381,16 @@ def _place(batch: Batch, token: str) -> tuple[int, int] | None:
     return None if tag is None else (tag.round, tag.part)
 
 
-def must_be_of(part: PartStatus, batch: Batch, token: str, operation: str) -> None:
-    """Raises Unreadable if an answer is about another batch than the part's, or tells its end without its metadata."""
-    if batch.metadata is None and batch.status not in FINAL:
-        return
-    if _place(batch, token) != (part.round, part.part):
-        raise Unreadable(operation, f"the answer about {batch.id} is not believed: its metadata shows another batch")
+def is_of(part: PartStatus, batch: Batch, token: str) -> bool:
+    """Whether an answer is about the part's batch; one that tells its end has to show its metadata."""
+    unnamed = batch.metadata is None and batch.status not in FINAL
+    return unnamed or _place(batch, token) == (part.round, part.part)
+
+
+def unbelieved(batch: Batch, operation: AnyOperation) -> Unreadable:
+    """The error of an answer that is about another batch."""
+    told = f"the answer about {batch.id} is not believed: its metadata shows another batch"
+    return Unreadable(operation.name, told)
 
 
 def _has_answers(part: PartStatus, batch: Batch) -> bool:

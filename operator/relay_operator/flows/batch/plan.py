@@ -182,12 +182,14 @@ def _account(view: View) -> Action | None:
 
 
 def _unseen(view: View) -> Action | None:
-    """What costs and is to end is cancelled though it is not looked at now.
-
-    A deadline waits for a look: the batch may have completed in time.
-    """
+    """What costs and is to end is cancelled though it is not looked at now."""
     unwanted = view.halted and view.demand is not BatchDemand.DELETE_ORPHANING
     return Cancel() if view.sight in UNSEEN and unwanted and view.live is Live.RUNNING else None
+
+
+def _end_unseen(view: View) -> Action | None:
+    """What is known, or was seen of some of its batches, may suffice to end it."""
+    return _end(view) if view.sight is Sight.BLIND else None
 
 
 def _search(view: View) -> Action | None:
@@ -283,6 +285,7 @@ RULES: tuple[Rule, ...] = (
     _orphan,
     _account,
     _unseen,
+    _end_unseen,
     _search,
     _record,
     _begin,

@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from weakref import WeakKeyDictionary
 
-from relay_client import Cloud
+from relay_client import Cloud, CloudError, CloudUnavailable, Unreadable
 from relay_client.list_room import ListTurn
 from relay_client.operations import GET_BATCH, LIST_BATCHES
 from relay_client.paging import batches, gathered
@@ -17,6 +17,18 @@ from relay_wire.batches import FINAL, Batch
 PAGE = 100
 _FEW = 3
 """Up to this many batches are read one by one, since a list may take as many requests."""
+_MOST_FAILED = 3
+"""The most reads of one look that may fail: after that many, it is the cloud that cannot be read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Looked:
+    """What a look at several batches found."""
+
+    found: Mapping[str, Batch | None]
+    """Those that could be read, by id; None if the cloud does not find the batch."""
+    error: CloudError | None = None
+    """Why another one could not be read; None if all could."""
 
 
 @dataclass(slots=True)
@@ -30,8 +42,8 @@ class BatchPolls:
     _asked: "WeakKeyDictionary[Cloud, dict[str, float]]" = field(default_factory=WeakKeyDictionary)
     """When each batch was last looked at."""
 
-    async def look(self, cloud: Cloud, ids: Iterable[str], *, exact: bool) -> Mapping[str, Batch | None]:
-        """Each batch by its id; None if the cloud does not find it. Raises CloudError."""
+    async def look(self, cloud: Cloud, ids: Iterable[str], *, exact: bool) -> Looked:
+        """Look at each batch. Raises CloudError if no batch could be read, or several could not."""
         wanted, now = list(ids), self.clock()
         known = {each: at for each, at in self._asked.get(cloud, {}).items() if now - at < self.memory}
         asked = self._asked[cloud] = known | dict.fromkeys(wanted, now)
@@ -40,7 +52,15 @@ class BatchPolls:
             rows = await self.lists.recent(cloud, lambda: _list(cloud, set(asked)))
             # The end is read once more: nobody looks again, and a row may lack the files with what was paid for.
             listed = {each: row for each, row in rows.items() if row.status not in FINAL}
-        return {each: listed.get(each) or await _read(cloud, each) for each in wanted}
+        found, failed = dict[str, Batch | None](), list[CloudError]()
+        for each in wanted:
+            try:
+                found[each] = listed.get(each) or await _read(cloud, each)
+            except (CloudUnavailable, Unreadable) as error:
+                failed.append(error)
+                if len(failed) == min(_MOST_FAILED, len(wanted)):
+                    raise
+        return Looked(found, failed[0] if failed else None)
 
 
 async def _read(cloud: Cloud, batch_id: str) -> Batch | None:

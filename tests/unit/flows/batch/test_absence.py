@@ -11,7 +11,7 @@ from relay_client.answers import MAX_VALUES
 from relay_operator.engine.cache import Cache
 from relay_operator.engine.shared_lists import SharedLists
 from relay_operator.flows.batch.files import LostFiles, clear
-from relay_operator.flows.batch.polls import BatchPolls
+from relay_operator.flows.batch.polls import BatchPolls, Looked
 from relay_operator.flows.batch.traces import BatchTraces
 from tests.unit.client.scripted import Reply, scripted_server
 from tests.unit.flows.batch.acting import INTENT, NOT_FOUND
@@ -22,7 +22,7 @@ LIST = Reply(200, b'{"object":"list","data":[],"has_more":false,"long":[%s0]}' %
 
 async def _polled(cloud: Cloud) -> object:
     polls = BatchPolls(SharedLists(1.0, lambda: 0.0), 1.0, lambda: 0.0)
-    return await polls.look(cloud, ["batch_1"], exact=True) == {"batch_1": None}
+    return await polls.look(cloud, ["batch_1"], exact=True) == Looked({"batch_1": None})
 
 
 async def _named(cloud: Cloud) -> object:
@@ -68,7 +68,7 @@ async def test_what_is_kept_of_a_list_of_batches_has_a_bound(monkeypatch: pytest
         rows = [{"id": each, "status": "in_progress"} for each in ("another", *wanted)]
         server.will(Reply(200, json.dumps({"data": rows, "has_more": False}).encode()))
         polls = BatchPolls(SharedLists(1.0, lambda: 0.0), 1.0, lambda: 0.0)
-        assert [*await polls.look(cloud, wanted, exact=False)] == wanted
+        assert [*(await polls.look(cloud, wanted, exact=False)).found] == wanted
         assert server.targets == ["GET /v1/batches?limit=100"]
         monkeypatch.setattr(paging, "MAX_KEPT_ITEMS", 8)
         polls = BatchPolls(SharedLists(1.0, lambda: 0.0), 1.0, lambda: 0.0)

@@ -168,9 +168,9 @@ SENTENCES: dict[str, tuple[View, Action]] = {
         replace(GOING, sight=Sight.BLIND, live=Live.RUNNING),
         actions.Cancel(),
     ),
-    "what may have completed in time is looked at first": (
+    "what is to end is ended unseen": (
         View(sight=Sight.BLIND, live=Live.RUNNING, ending=EndingState.DUE),
-        Wait(Reason.CLOUD_UNAVAILABLE),
+        actions.End(),
     ),
     "what stays is left alone unseen": (
         View(demand=BatchDemand.DELETE_ORPHANING, sight=Sight.BLIND, live=Live.RUNNING),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
@@ -23,7 +23,7 @@ from relay_operator.engine.flow import Turn
 from relay_operator.engine.identity import Installation, identity_of
 from relay_operator.engine.queue import Priority, Queue
 from relay_operator.engine.shared_lists import SharedLists
-from relay_operator.flows.batch.actions import Cancel
+from relay_operator.flows.batch.actions import Cancel, End
 from relay_operator.flows.batch.facts import BatchMemory, running_unseen
 from relay_operator.flows.batch.gather import Gatherer
 from relay_operator.flows.batch.names import TAG, PartTag
@@ -128,7 +128,7 @@ async def test_of_a_batch_only_what_is_shown_or_needed_is_kept() -> None:
     async with scripted_server() as server, Cloud(server.url, "or_key", inference_url=server.url) as cloud:
         server.will(Reply(200, json.dumps(told).encode()))
         polls = BatchPolls(SharedLists(2.5, lambda: 0.0), 600.0, lambda: 0.0)
-        (seen,) = (await polls.look(cloud, ["batch_1_1"], exact=True)).values()
+        (seen,) = (await polls.look(cloud, ["batch_1_1"], exact=True)).found.values()
     assert seen is not None
     assert seen.errors is not None
     assert seen.metadata == ROWS[0]["metadata"]
@@ -256,6 +256,49 @@ async def test_an_answer_about_another_batch_does_not_hide_that_the_others_are_t
         Cancel(),
         ["batch_1_2"],
     )
+
+
+HTML = Reply(200, b"<html>")
+
+
+@pytest.mark.parametrize(
+    ("asked", "action"),
+    [
+        ({}, Wait(Reason.CLOUD_UNAVAILABLE)),
+        ({"budget": {"maxCost": "2.00"}}, End()),
+        ({"activeDeadlineSeconds": 60}, Wait(Reason.CLOUD_UNAVAILABLE)),  # it may have completed in time
+        ({"suspend": True}, Cancel()),
+    ],
+    ids=["nothing is to end", "it costs too much", "its time is up", "suspended"],
+)
+async def test_a_batch_that_cannot_be_read_does_not_hide_what_the_others_cost(
+    asked: dict[str, Any], action: object
+) -> None:
+    obj = batch(status=status(sent(1), sent(2), start_time=NOON - timedelta(hours=1)), **asked)
+    spent = {**ROWS[1], "usage": {"cost_nano_usd": 3 * 10**9}}
+    memory = BatchMemory("uid-1")
+    async with (
+        scripted_server() as server,
+        Cloud(server.url, "or_key_0123456789", inference_url=server.url, organization_id="org-1") as cloud,
+    ):
+        server.will(HTML, Reply(200, json.dumps(spent).encode()))
+        facts = await gatherer(cloud).gather(Turn(KEY, "uid-1", NOON, Priority.CHANGE), obj, memory)
+    assert isinstance(facts.error, Unreadable)
+    assert (facts.status.cost, memory.unanswered, plan(facts.view)) == ("3.00 USD", 1, action)
+
+
+@pytest.mark.parametrize(("batches", "reads"), [(1, 1), (2, 2), (4, 3)])
+async def test_a_cloud_whose_answers_cannot_be_read_is_not_asked_for_every_batch(batches: int, reads: int) -> None:
+    obj = batch(status=status(*(sent(part) for part in range(1, batches + 1))))
+    async with (
+        scripted_server() as server,
+        Cloud(server.url, "or_key_0123456789", inference_url=server.url, organization_id="org-1") as cloud,
+    ):
+        server.will(*[HTML] * 4)
+        looking, memory = gatherer(cloud), BatchMemory("uid-1")
+        facts = await looking.gather(Turn(KEY, "uid-1", NOON, Priority.CHANGE), obj, memory)
+    assert isinstance(facts.error, Unreadable)
+    assert (facts.status, len(server.targets)) == (obj.status, reads)
 
 
 async def test_what_is_to_end_is_cancelled_once_while_a_create_without_an_answer_is_searched_for() -> None:
