@@ -41,7 +41,7 @@ from relay_operator.flows.batch.actions import Action, Work
 from relay_operator.flows.batch.destinations import Destinations
 from relay_operator.flows.batch.facts import BatchMemory, Facts, running, running_unseen
 from relay_operator.flows.batch.files import clear, clear_results
-from relay_operator.flows.batch.gather import is_of, job_of, unbelieved
+from relay_operator.flows.batch.gather import job_of
 from relay_operator.flows.batch.names import create_of, metadata_of, tag_of
 from relay_operator.flows.batch.plan import UNSEEN
 from relay_operator.flows.batch.publishing import Publishing, unpublished
@@ -61,6 +61,7 @@ from relay_operator.flows.batch.result import (
     no_access,
 )
 from relay_operator.flows.batch.sending import Sending
+from relay_operator.flows.batch.tagged import is_about, unbelieved
 from relay_operator.flows.batch.transfers import Transfers
 from relay_operator.records.ids import NoTemporarySpace
 from relay_wire.batches import BatchCreate, BatchStatus
@@ -228,7 +229,7 @@ class Actor:
         memory.searched = ""  # the cloud may act late on this request, too: its absence counts from here on
         try:
             batch = await self._fenced(facts).call(CREATE_BATCH, self._request(facts, part))
-            if not is_of(part, batch, facts.known_intent.token):
+            if not is_about(part, batch, facts.known_intent.token):
                 raise unbelieved(batch, CREATE_BATCH)
             if others := self.cache.others(facts.key, batch.id):
                 raise Unreadable(CREATE_BATCH.name, about_anothers(batch.id, others))

@@ -1,13 +1,11 @@
 """The one place that reads: object, account, cloud and long work become `Facts`. It writes nothing."""
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
 from relay_client import Cloud, CloudError, CloudUnavailable, NoInferenceUrl, Unreadable
-from relay_client.list_room import ListTurn
-from relay_client.operations import GET_BATCH, LIST_BATCHES, AnyOperation
-from relay_client.paging import batches, gathered
+from relay_client.operations import GET_BATCH
 from relay_operator.api import meta
 from relay_operator.api.conditions import Reason
 from relay_operator.api.inferencebatch import InferenceBatch, InferenceBatchStatus, PartStatus
@@ -39,10 +37,11 @@ from relay_operator.engine.rules import Account
 from relay_operator.flows.batch import predicates
 from relay_operator.flows.batch.actions import Work
 from relay_operator.flows.batch.facts import BatchMemory, Facts, ending_of, running, running_unseen
-from relay_operator.flows.batch.names import OBJECT, PartTag, create_of, object_of
+from relay_operator.flows.batch.names import create_of
 from relay_operator.flows.batch.plan import UNSEEN, BatchDemand, EndingState, Live, Phase, Round, Sight, Transfer, View
-from relay_operator.flows.batch.polls import PAGE, BatchPolls
+from relay_operator.flows.batch.polls import BatchPolls
 from relay_operator.flows.batch.result import WorkResult
+from relay_operator.flows.batch.tagged import is_about, of_part, place_of, tagged, unbelieved, whole
 from relay_operator.flows.batch.transfers import Job, Transfers
 from relay_wire.batches import FINAL, Batch, BatchCounts, BatchStatus
 
@@ -222,15 +221,11 @@ class Gatherer:
             return await self._search_all(obj, intent, cloud, memory)
         if lost := predicates.unanswered(obj.status):
             wanted = lost[0]
-            tag = (wanted.round, wanted.part)
-            listed = await _tagged(cloud, obj, intent.token, wanted.input_file_id)
-            if found := [each for each in listed if _place(each, intent.token) == tag]:
-                return _Sighted(Sight.FOUND, (found[0],))
-            unsure = next((each.id for each in listed if each.metadata is None), None)
-            if unsure is not None:
-                told = f"the list shows {unsure}, of the same file, without its metadata: it may be what was created"
-                raise Unreadable(LIST_BATCHES.name, told)
-            return self._not_seen(create_of(intent, wanted), memory)
+            listed = await tagged(cloud, obj, intent.token, (wanted,))
+            found = of_part(wanted, listed, intent.token)
+            if found is None:
+                found = of_part(wanted, await whole(cloud, obj, listed), intent.token)
+            return _Sighted(Sight.FOUND, (found,)) if found else self._not_seen(create_of(intent, wanted), memory)
         if forgotten := await self._forgotten(obj, intent, cloud, memory):
             return _Sighted(Sight.FOUND, forgotten)
         return await self._poll(obj, cloud, memory, exact=exact)
@@ -248,17 +243,19 @@ class Gatherer:
             return ()
         recorded = {(part.round, part.part) for part in obj.status.parts or () if part.batch_id}
         try:
-            found = await _tagged(cloud, obj, intent.token, since=intent.started_at - _CLOCKS_DIFFER)
+            unsent = (part for part in obj.status.parts or () if part.batch_id is None)
+            listed = await tagged(cloud, obj, intent.token, unsent, since=intent.started_at - _CLOCKS_DIFFER)
+            found = [each for each in await whole(cloud, obj, listed) if place_of(each, intent.token)]
         except NoInferenceUrl:
             return ()  # nothing can be created there, either
-        memory.knows_all = all(_place(batch, intent.token) in recorded for batch in found)
+        memory.knows_all = all(place_of(batch, intent.token) in recorded for batch in found)
         return () if memory.knows_all else tuple(found)
 
     async def _search_all(
         self, obj: InferenceBatch, intent: CreateIntent, cloud: Cloud, memory: BatchMemory
     ) -> _Sighted:
         """Search for all batches with this token after a loss of status, once no create can still be under way."""
-        found = tuple(await _tagged(cloud, obj, intent.token))
+        found = tuple(await tagged(cloud, obj, intent.token))
         verdict = self._not_seen(intent.token, memory)
         if verdict.sight is Sight.ABSENT and found:
             return _Sighted(Sight.FOUND, found)
@@ -280,9 +277,9 @@ class Gatherer:
         error = looked.error
         rows = [(part, looked.found[each]) for part in live if (each := part.batch_id or "") in looked.found]
         places = [(batch, (part.round, part.part)) for part, batch in rows if batch is not None]
-        memory.shown.update(batch.id for batch, place in places if _place(batch, token) == place)
+        memory.shown.update(batch.id for batch, place in places if place_of(batch, token) == place)
         for part, batch in rows:
-            if batch is not None and not is_of(part, batch, token):
+            if batch is not None and not is_about(part, batch, token):
                 error = unbelieved(batch, GET_BATCH)
             elif batch is not None and _has_answers(part, batch):
                 memory.missing.pop(batch.id, None)
@@ -348,49 +345,6 @@ def _from_status(obj: InferenceBatch) -> CreateIntent | None:
         account=f"{status.account.kind}/{status.account.name}" if status.account is not None else "",
         identity=status.identity,
     )
-
-
-async def _tagged(
-    cloud: Cloud, obj: InferenceBatch, token: str, file_id: str | None = None, since: datetime | None = None
-) -> list[Batch]:
-    """The object's batches created with this token, and those of this file without metadata. Raises CloudError.
-
-    Reads the whole list, or, newest first, until a batch was created before `since`.
-
-    Anybody can write an intent by hand, with the token of another object's batches.
-    """
-    own = object_of(obj.metadata)
-
-    def may_be(batch: Batch) -> bool:
-        if batch.metadata is None:
-            return file_id is not None and batch.input_file_id == file_id
-        return PartTag.of(batch, token) is not None and batch.metadata.get(OBJECT, own) == own
-
-    async def own_batches(turn: ListTurn) -> AsyncIterator[Batch]:
-        async for batch in batches(cloud, turn, limit=PAGE):
-            if since is not None and 0 < (batch.created_at or 0) < since.timestamp():
-                return
-            if may_be(batch):
-                yield batch
-
-    return await gathered(cloud, LIST_BATCHES, own_batches)
-
-
-def _place(batch: Batch, token: str) -> tuple[int, int] | None:
-    tag = PartTag.of(batch, token)
-    return None if tag is None else (tag.round, tag.part)
-
-
-def is_of(part: PartStatus, batch: Batch, token: str) -> bool:
-    """Whether an answer is about the part's batch; one that tells its end has to show its metadata."""
-    unnamed = batch.metadata is None and batch.status not in FINAL
-    return unnamed or _place(batch, token) == (part.round, part.part)
-
-
-def unbelieved(batch: Batch, operation: AnyOperation) -> Unreadable:
-    """The error of an answer that is about another batch."""
-    told = f"the answer about {batch.id} is not believed: its metadata shows another batch"
-    return Unreadable(operation.name, told)
 
 
 def _has_answers(part: PartStatus, batch: Batch) -> bool:

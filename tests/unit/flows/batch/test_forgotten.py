@@ -39,7 +39,9 @@ def _other(created_at: int) -> Row:
     return {"id": "batch_other", "status": "completed", "metadata": {}, "created_at": created_at}
 
 
-async def _look(memory: BatchMemory, before: InferenceBatchStatus, *pages: list[Row]) -> tuple[Sight, int, int]:
+async def _look(
+    memory: BatchMemory, before: InferenceBatchStatus, *pages: list[Row], alone: Row | None = None
+) -> tuple[Sight, int, int]:
     """The sight, the number of batches found, and how many requests it took."""
     nobody, polls = cast("Any", None), BatchPolls(SharedLists(1.0, lambda: 0.0), 1.0, lambda: 0.0)
     made = Gatherer(nobody, Cache(), polls, nobody, lambda: 0.0, ConfirmationDelays(), Installation(), LONGEST_WAIT)
@@ -52,7 +54,7 @@ async def _look(memory: BatchMemory, before: InferenceBatchStatus, *pages: list[
             last = {"last_id": page[-1]["id"]} if page else {}
             told = {"object": "list", "data": page, "has_more": number < len(pages), **last}
             replies.append(Reply(200, json.dumps(told).encode()))
-        server.will(*replies)
+        server.will(*replies, *([Reply(200, json.dumps(alone).encode())] if alone else []))
         seen = await made._look(batch(status=before), INTENT, cloud, memory, exact=False)
         return seen.sight, len(seen.found), len(server.targets)
 
@@ -64,6 +66,13 @@ async def test_a_batch_that_status_lacks_is_found_before_it_would_be_created_aga
     memory = BatchMemory("uid-1")
     assert await _look(memory, UNPAID, [_row(1)]) == (Sight.FOUND, 1, 1)
     assert not memory.knows_all
+
+
+async def test_a_batch_of_its_file_whose_row_lacks_the_metadata_is_read_alone() -> None:
+    hollow = {**_row(1), "metadata": None, "input_file_id": "file_1"}
+    assert await _look(BatchMemory("uid-1"), UNPAID, [hollow], alone=_row(1)) == (Sight.FOUND, 1, 2)
+    theirs = _other(AN_HOUR_LATER) | {"id": hollow["id"]}
+    assert await _look(BatchMemory("uid-1"), UNPAID, [hollow], alone=theirs) == (Sight.CLEAR, 0, 2)
 
 
 async def test_also_one_of_a_later_round_with_those_that_status_has() -> None:

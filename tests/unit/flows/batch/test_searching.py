@@ -37,15 +37,15 @@ class Search:
         """This process knows that it did not send it."""
         self._memory.unsent = what
 
-    async def finds(self, *rows: JsonValue) -> Sight:
-        """What a list with these batches means for a part whose create had no answer."""
+    async def finds(self, *rows: JsonValue, alone: JsonValue = None) -> Sight:
+        """What a list with these batches, and one of them `alone`, mean for a part whose create had no answer."""
         obj = batch(status=status(part(inputFileId="file_1", sentAt=NOON)))
         reply = Reply(200, json.dumps({"object": "list", "data": rows, "has_more": False}).encode())
         async with (
             scripted_server() as server,
             Cloud(server.url, "or_key_0123456789", inference_url=server.url, organization_id="org-1") as cloud,
         ):
-            server.will(reply)
+            server.will(reply, *([Reply(200, json.dumps(alone).encode())] if alone else []))
             return (await self._gatherer._look(obj, INTENT, cloud, self._memory, exact=True)).sight
 
     def lacks(self, what: str, now: float) -> Sight:
@@ -87,7 +87,15 @@ async def test_a_batch_of_the_same_file_without_its_metadata_may_be_the_one(sear
     assert await search.finds(ROW, ROW | OWN) is Sight.FOUND
     for odd in (ROW, ROW | {"metadata": None}, ROW | {"metadata": "a"}):
         with pytest.raises(Unreadable, match="the list shows batch_1, of the same file, without its metadata"):
-            await search.finds(odd)
+            await search.finds(odd, alone=ROW)
+
+
+async def test_a_batch_without_its_metadata_in_the_list_is_read_alone(search: Search) -> None:
+    search.never_sent(f"{TOKEN}/1/1")
+    assert await search.finds(ROW, alone=ROW | OWN | {"id": "batch_1"}) is Sight.FOUND
+    assert await search.finds(ROW, alone=ROW | {"metadata": {"team": "a"}}) is Sight.ABSENT
+    theirs: dict[str, JsonValue] = {TAG: str(PartTag(TOKEN, 1, 1, 1, 1)), OBJECT: "ns/theirs"}
+    assert await search.finds(ROW, alone=ROW | {"metadata": theirs}) is Sight.ABSENT
 
 
 @pytest.mark.parametrize(
