@@ -9,7 +9,7 @@ from relay_operator.api.meta import CreateIntent, Identity, ObjectKey
 from relay_operator.engine.account import AccountState, UsesAccount
 from relay_operator.engine.memory import SearchingMemory
 from relay_operator.flows.batch import predicates
-from relay_operator.flows.batch.plan import EndingState, Phase, View
+from relay_operator.flows.batch.plan import BatchDemand, EndingState, Phase, View
 from relay_operator.flows.batch.result import WorkResult
 from relay_wire.batches import Batch, BatchStatus
 
@@ -85,6 +85,15 @@ def running_unseen(status: InferenceBatchStatus, memory: BatchMemory) -> list[Pa
     """Parts to cancel without a look: this process knows whose their batches are."""
     open_ones = [part for part in running(status, memory) if part.state != BatchStatus.CANCELLING]
     return [part for part in open_ones if part.batch_id in memory.shown - memory.cancelled.keys()]
+
+
+def with_suspension(obj: InferenceBatch, status: InferenceBatchStatus, memory: BatchMemory) -> InferenceBatchStatus:
+    """The status, which records a suspension that this process carried out, but could not record before it was over."""
+    cut = any(
+        part.state in predicates.CUT and part.batch_id in memory.cancelled for part in predicates.this_round(status)
+    )
+    lives = predicates.demand(obj) is BatchDemand.EXIST and status.ending is None
+    return status.model_copy(update={"suspended": True}) if cut and lives else status
 
 
 def ending_of(facts: Facts) -> tuple[Ending | None, EndingState]:

@@ -36,7 +36,7 @@ from relay_operator.engine.queue import Priority
 from relay_operator.engine.rules import Account
 from relay_operator.flows.batch import predicates
 from relay_operator.flows.batch.actions import Work
-from relay_operator.flows.batch.facts import BatchMemory, Facts, ending_of, running, running_unseen
+from relay_operator.flows.batch.facts import BatchMemory, Facts, ending_of, running, running_unseen, with_suspension
 from relay_operator.flows.batch.names import create_of
 from relay_operator.flows.batch.plan import UNSEEN, BatchDemand, EndingState, Live, Phase, Round, Sight, Transfer, View
 from relay_operator.flows.batch.polls import BatchPolls
@@ -287,7 +287,9 @@ class Gatherer:
             elif self._is_missing(part, memory):
                 seen.append((part, batch or _gone(part)))
         here = any(batch is not None and batch.metadata is not None for batch in looked.found.values())
-        return _Sighted(status=predicates.refreshed(obj.status, seen), error=error, here=here)
+        return _Sighted(
+            status=with_suspension(obj, predicates.refreshed(obj.status, seen), memory), error=error, here=here
+        )
 
     def _is_missing(self, part: PartStatus, memory: BatchMemory) -> bool:
         """Whether to believe that the batch, or its answers, are not there: only if repeated, never at first.

@@ -30,6 +30,8 @@ from relay_wire.batches import FINAL, Batch, BatchStatus
 
 GONE = "gone"
 """A part's state if the cloud no longer finds its batch."""
+CUT = frozenset({BatchStatus.CANCELLING, BatchStatus.CANCELLED})
+"""States of a batch that somebody cancelled."""
 MISPLACED = frozenset({Reason.OUTPUT_TOO_LARGE, Reason.OUTPUT_EXISTS})
 """Paid answers that cannot go to `spec.output` wait until it names another place."""
 _LAST = datetime.max.replace(tzinfo=UTC)

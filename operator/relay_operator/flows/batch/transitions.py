@@ -28,13 +28,12 @@ from relay_operator.flows.batch.result import (
     WorkRefused,
     WorkTroubled,
 )
-from relay_wire.batches import Batch, BatchStatus
+from relay_wire.batches import Batch
 
 Fields = dict[str, object]
 
 GIVE_UP: Final = timedelta(minutes=5)
 """How long the end of an object waits for an unwritable output; the cloud keeps the results."""
-_CUT: Final = frozenset({BatchStatus.CANCELLING, BatchStatus.CANCELLED})
 _UNWRITABLE: Final = frozenset({Reason.OUTPUT_UNAVAILABLE, Reason.CREDENTIALS_INVALID})
 
 
@@ -152,7 +151,7 @@ def _rebuilt(facts: Facts, found: Iterable[Batch]) -> Fields:
     tags = [(tag, batch) for batch in found if (tag := PartTag.of(batch, intent.token)) is not None]
     last = max((tag for tag, _ in tags), key=lambda tag: tag.round)
     number = max([last.round, *(row.round for row in rows)])
-    tags.sort(key=lambda pair: (pair[0].part, pair[1].status not in _CUT))
+    tags.sort(key=lambda pair: (pair[0].part, pair[1].status not in predicates.CUT))
     parts = {
         (tag.round, tag.part): predicates.listed(PartStatus(round=tag.round, part=tag.part, records=0), batch)
         for tag, batch in tags
@@ -164,7 +163,7 @@ def _rebuilt(facts: Facts, found: Iterable[Batch]) -> Fields:
             parts.setdefault((row.round, row.part), row)
     # Who cancelled the round is lost: if it was a suspension, it may go on, and if not, the reason is found again.
     own = {row.batch_id for row in parts.values() if row.round == number}
-    cut = any(batch.id in own and batch.status in _CUT for _, batch in tags)
+    cut = any(batch.id in own and batch.status in predicates.CUT for _, batch in tags)
     fields: Fields = {
         "parts": [parts[place] for place in sorted(parts)],
         "round": number,

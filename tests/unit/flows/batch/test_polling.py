@@ -258,6 +258,28 @@ async def test_an_answer_about_another_batch_does_not_hide_that_the_others_are_t
     )
 
 
+@pytest.mark.parametrize(
+    ("asked", "cancelled", "suspended"),
+    [({}, True, True), ({}, False, None), ({"deletion": True}, True, None)],
+    ids=["resumed", "cancelled by somebody else", "deleted"],
+)
+async def test_a_suspension_that_was_over_before_it_could_be_recorded_counts(
+    asked: dict[str, Any], cancelled: bool, suspended: bool | None
+) -> None:
+    """Its records go on, and lose no attempt."""
+    obj, memory = batch(status=status(sent(1))), BatchMemory("uid-1")
+    if asked:
+        obj = obj.model_copy(update={"metadata": obj.metadata.model_copy(update={"deletion_timestamp": NOON})})
+    memory.cancelled.update({"batch_1_1": 0.0} if cancelled else {})
+    async with (
+        scripted_server() as server,
+        Cloud(server.url, "or_key_0123456789", inference_url=server.url, organization_id="org-1") as cloud,
+    ):
+        server.will(Reply(200, json.dumps({**ROWS[0], "status": "cancelled"}).encode()))
+        facts = await gatherer(cloud).gather(Turn(KEY, "uid-1", NOON, Priority.CHANGE), obj, memory)
+    assert facts.status.suspended is suspended
+
+
 HTML = Reply(200, b"<html>")
 
 
