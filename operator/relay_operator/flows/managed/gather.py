@@ -21,31 +21,32 @@ from relay_operator.engine.account import (
     moved,
     not_served,
     pinned,
-    unguarded,
 )
+from relay_operator.engine.actions import Stall, Wait
 from relay_operator.engine.cache import Cache
-from relay_operator.engine.conditions import is_unfunded
 from relay_operator.engine.confirmation import ConfirmationDelays
 from relay_operator.engine.flow import Turn
 from relay_operator.engine.identity import Installation, gave
 from relay_operator.engine.rules import Account
-from relay_operator.flows.managed import links, predicates, recovery, schedule
+from relay_operator.flows.managed import links, predicates
 from relay_operator.flows.managed.abilities import nameless, shown_once
 from relay_operator.flows.managed.actions import STOP, Delete, Update
 from relay_operator.flows.managed.facts import Facts
 from relay_operator.flows.managed.former import STUCK, former, is_full
 from relay_operator.flows.managed.former_look import FormerLooker
-from relay_operator.flows.managed.funding import Funding
-from relay_operator.flows.managed.given import GivenLooker
+from relay_operator.flows.managed.funding import Ahead, Funding
+from relay_operator.flows.managed.gates import Gated, Gates
+from relay_operator.flows.managed.given import Given, GivenLooker
 from relay_operator.flows.managed.inputs import InputReader
+from relay_operator.flows.managed.links import Links
 from relay_operator.flows.managed.look import Looker
 from relay_operator.flows.managed.memory import ManagedMemory
 from relay_operator.flows.managed.resource import Change, ExternalResource, ObsT
 from relay_operator.flows.managed.search import Sight
 from relay_operator.flows.managed.shown_once import NOT_KEPT, Kept, Life, ValueKeeper, value_of
-from relay_operator.flows.managed.step import ahead_of, step_of
+from relay_operator.flows.managed.step import Step, ahead_of, step_of
 from relay_operator.flows.managed.subject import Subject
-from relay_operator.flows.managed.view import Demand, Difference, Gate, Seen, Undecided, Value, View
+from relay_operator.flows.managed.view import Demand, Difference, Former, Gate, Seen, Undecided, Value, View
 
 _PASSING = frozenset(
     {
@@ -60,6 +61,26 @@ _PASSING = frozenset(
 _UNSURE_IN_A_LIST = frozenset({Seen.MISSING, Seen.GONE})
 _LOOKS = 3
 """Looks in a row without an answer for which an object keeps its place in the budgets' lines."""
+
+
+_MAY_END = frozenset({Gate.OPEN, Gate.LATER})
+"""Gates through which a resource is ended so that another can take its place."""
+
+
+@dataclass(slots=True)
+class _Prospect:
+    """What would be done next, as far as neither budgets nor former resources decide it."""
+
+    undecided: Undecided
+    gated: Gated
+    given: Given
+    value: Value
+    kept: Kept
+    step: Step
+    linked: Links
+    sent: str
+    """The name of a change that was sent, and is not shown yet."""
+    ahead: Ahead
 
 
 @dataclass(slots=True)
@@ -82,11 +103,13 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
     looker: Looker[SpecT, StatusT, ObsT] = field(init=False)
     former_looker: FormerLooker[SpecT, StatusT, ObsT] = field(init=False)
     given: GivenLooker[SpecT, StatusT, ObsT] = field(init=False)
+    gates: Gates = field(init=False)
 
     def __post_init__(self) -> None:
         self.looker = Looker(self.resource, self.cache, self.clock, self.delays, self.installation)
         self.former_looker = FormerLooker(self.looker, self.accounts, self.longest_wait)
         self.given = GivenLooker(self.resource, self.cache, self.inputs, self.funding)
+        self.gates = Gates(self.accounts, self.cache, self.longest_wait)
 
     async def gather(
         self, turn: Turn, obj: Resource[SpecT, StatusT], memory: ManagedMemory
@@ -185,67 +208,27 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
         intent: CreateIntent | MalformedIntent | None,
         sight: Sight[ObsT],
     ) -> Facts[SpecT, StatusT, ObsT]:
-        turn, obj, account = subject.turn, subject.obj, subject.account
-        demand, known = predicates.demand(obj), intent if isinstance(intent, CreateIntent) else None
-        undecided = predicates.undecided(self.resource, obj, intent, account)
-        resend = sight.seen is Seen.UNKNOWABLE and undecided is Undecided.RESEND
-        missing = sight.seen is Seen.NOTHING or resend
-        gate, note, decided_in = self._gated(subject, sight, missing=missing)
-        wanted = missing and gate is Gate.OPEN
-        given = await self.given.look(subject, sight, wanted=wanted)
-        value, kept = await self._value(subject, sight, wanted=wanted)
-        step = step_of(self.resource, subject, sight, known, given.digest, given.linked.ids)
-        creates_next = missing or step.beside or step.difference is Difference.SUPERSEDED
-        if (gate is Gate.OPEN and creates_next) or (gate in {Gate.OPEN, Gate.LATER} and step.ends_first):
-            if unfit := self._unfit(account):
-                gate, note, decided_in = Gate.ACCOUNT_UNFIT, *unfit
-            elif unusable := given.unusable(self.resource, obj):
-                gate, note = Gate.ENV_MISSING, unusable
-        step = replace(step, ends_first=step.ends_first and gate in {Gate.OPEN, Gate.LATER})
-        step = replace(step, change=step.change or self._unseen_stop(subject, sight))
-        linked = self.given.links(subject, anew=True) if step.beside or step.ends_first else given.linked
-        sent = self._sent(subject, step.change) if sight.observed is not None else ""
-        creates = (missing or step.beside) and gate is Gate.OPEN and linked.unmet is None
-        ahead = ahead_of(step, obj, sight.seen, gate, creates=creates, sent=bool(sent))
-        funded = await self.funding.look(subject, known, sight.observed, given.inputs.model_id, ahead)
+        turn, obj = subject.turn, subject.obj
+        known = intent if isinstance(intent, CreateIntent) else None
+        undecided = predicates.undecided(self.resource, obj, intent, subject.account)
+        prospect = await self._prospect(subject, known, sight, undecided)
+        gated, given, step = prospect.gated, prospect.given, prospect.step
+        funded = await self.funding.look(subject, known, sight.observed, given.inputs.model_id, prospect.ahead)
         aside = await self.former_looker.look(subject, sight, step.difference)
-        used = self._used(turn.key, demand)
-        view = View(
-            demand=demand,
-            finalizer=meta.FINALIZER in obj.metadata.finalizers,
-            paused=obj.metadata.paused,
-            plan_only=obj.metadata.plan_only,
-            seen=sight.seen,
-            gate=gate,
-            undecided=undecided,
-            recovery=step.recovery,
-            end_asked=predicates.end_asked(self.resource, obj),
-            may_run=sight.observed is not None and predicates.may_run(self.resource, obj, sight.observed),
-            held_back=step.held_back,
-            replacing=bool(obj.status.replacing),
-            unended=self._unended(subject, sight),
-            difference=step.difference,
-            expired=predicates.expired(obj, sight.seen, turn.now),
-            change=ahead.change,
-            sent=sent,
-            unfunded=funded.refusal,
-            value=value,
-            unmet=linked.unmet,
-            in_use=bool(used),
-            former=aside.standing,
-        )
+        used = self._used(turn.key, predicates.demand(obj))
+        view = self._view(subject, sight, prospect, funded.refusal, aside.standing, in_use=bool(used))
         return Facts(
             resource=self.resource,
             key=turn.key,
             obj=obj,
             now=turn.now,
-            account=account,
+            account=subject.account,
             view=view,
             intent=known,
             observed=sight.observed,
             error=sight.error,
-            note=kept.taken or funded.note or note or step.differs,
-            related=linked.message,
+            note=prospect.kept.taken or funded.note or gated.note or step.differs,
+            related=prospect.linked.message,
             here=self._here(subject),
             used=used,
             change=step.change,
@@ -255,13 +238,78 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
             models=given.models,
             funded_since=self._funded_since(subject),
             full=given.full,
-            kept=kept,
+            kept=prospect.kept,
             env_digest=given.digest,
             unanswered=subject.memory.unanswered,
             exact=turn.exact,
-            decided_in=decided_in,
+            decided_in=gated.decided_in,
             funded=funded,
             outdated=turn.outdated,
+        )
+
+    async def _prospect(
+        self,
+        subject: Subject[SpecT, StatusT],
+        intent: CreateIntent | None,
+        sight: Sight[ObsT],
+        undecided: Undecided,
+    ) -> _Prospect:
+        obj = subject.obj
+        resend = sight.seen is Seen.UNKNOWABLE and undecided is Undecided.RESEND
+        missing = sight.seen is Seen.NOTHING or resend
+        gated = self.gates.look(subject, sight, missing=missing)
+        wanted = missing and gated.gate is Gate.OPEN
+        given = await self.given.look(subject, sight, wanted=wanted)
+        value, kept = await self._value(subject, sight, wanted=wanted)
+        step = step_of(self.resource, subject, sight, intent, given.digest, given.linked.ids)
+        creates_next = missing or step.beside or step.difference is Difference.SUPERSEDED
+        if (gated.gate is Gate.OPEN and creates_next) or (gated.gate in _MAY_END and step.ends_first):
+            if unfit := self.gates.unfit(subject.account):
+                gated = unfit
+            elif unusable := given.unusable(self.resource, obj):
+                gated = replace(gated, gate=Gate.ENV_MISSING, note=unusable)
+        change = step.change or self._unseen_stop(subject, sight)
+        step = replace(step, ends_first=step.ends_first and gated.gate in _MAY_END, change=change)
+        linked = self.given.links(subject, anew=True) if step.beside or step.ends_first else given.linked
+        sent = self._sent(subject, change) if sight.observed is not None else ""
+        creates = (missing or step.beside) and gated.gate is Gate.OPEN and linked.unmet is None
+        ahead = ahead_of(step, obj, sight.seen, gated.gate, creates=creates, sent=bool(sent))
+        return _Prospect(undecided, gated, given, value, kept, step, linked, sent, ahead)
+
+    def _view(
+        self,
+        subject: Subject[SpecT, StatusT],
+        sight: Sight[ObsT],
+        prospect: _Prospect,
+        unfunded: Wait | Stall | None,
+        former: Former,
+        *,
+        in_use: bool,
+    ) -> View:
+        obj, step = subject.obj, prospect.step
+        return View(
+            demand=predicates.demand(obj),
+            finalizer=meta.FINALIZER in obj.metadata.finalizers,
+            paused=obj.metadata.paused,
+            plan_only=obj.metadata.plan_only,
+            seen=sight.seen,
+            gate=prospect.gated.gate,
+            undecided=prospect.undecided,
+            recovery=step.recovery,
+            end_asked=predicates.end_asked(self.resource, obj),
+            may_run=sight.observed is not None and predicates.may_run(self.resource, obj, sight.observed),
+            held_back=step.held_back,
+            replacing=bool(obj.status.replacing),
+            unended=self._unended(subject, sight),
+            difference=step.difference,
+            expired=predicates.expired(obj, sight.seen, subject.turn.now),
+            change=prospect.ahead.change,
+            sent=prospect.sent,
+            unfunded=unfunded,
+            value=prospect.value,
+            unmet=prospect.linked.unmet,
+            in_use=in_use,
+            former=former,
         )
 
     def _funded_since(self, subject: Subject[SpecT, StatusT]) -> bool:
@@ -294,45 +342,6 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
         if value in {Value.LOST, Value.DUE} and sight.seen is Seen.READY and is_full(obj.status):
             return Value.STUCK, replace(kept, taken=STUCK)
         return value, kept
-
-    def _gated(
-        self, subject: Subject[SpecT, StatusT], sight: Sight[ObsT], *, missing: bool
-    ) -> tuple[Gate, str, float | None]:
-        """The gate as far as it depends on no input, with a note, and the seconds until a look can tell more."""
-        turn, obj = subject.turn, subject.obj
-        gate, note = self._gate(subject), sight.note
-        if predicates.demand(obj) is Demand.EXIST and (held := schedule.gate(obj.spec, sight.seen, turn.now)):
-            gate, note = held
-        if turn.outdated and (gate is not Gate.LATER or sight.seen in {Seen.NOTHING, Seen.UNKNOWABLE}):
-            return Gate.OUTDATED, note, sight.decided_in
-        if not missing or gate is not Gate.OPEN:
-            return gate, note, sight.decided_in
-        unfit = self._unfit(subject.account)
-        return (gate, note, sight.decided_in) if unfit is None else (Gate.ACCOUNT_UNFIT, *unfit)
-
-    def _unfit(self, account: AccountReady) -> tuple[str, float | None] | None:
-        """Why nothing is created with the account now, and the seconds until a look can tell more; None if it may."""
-        if told := unguarded(account.key, self.cache.get(account.key)):
-            return told, None
-        if deaf_for := self.accounts.deaf_for(account):
-            return (
-                f"{account.key} is being subscribed to the cloud's webhooks; nothing is created before that",
-                deaf_for,
-            )
-        return None
-
-    def _gate(self, subject: Subject[SpecT, StatusT]) -> Gate:
-        """The gate of the next attempt: a wait ends once the account has more funds, another key, or another spec.
-
-        These may allow what was refused. If an earlier process was refused for lack of funds, this one tries again at
-        once, since it does not know of that.
-        """
-        obj, account, memory = subject.obj, subject.account, subject.memory
-        same, longest = memory.account in (None, account), max(self.longest_wait, recovery.LONGEST_WAIT)
-        memory.account = account
-        memory.unended = memory.unended if same else ()
-        funded = is_unfunded(obj.status.conditions) and not self.accounts.lacks_funds(account, subject.key)
-        return Gate.OPEN if funded or not same else predicates.gate(obj, subject.turn.now, longest)
 
     def _unended(self, subject: Subject[SpecT, StatusT], sight: Sight[ObsT]) -> bool:
         """Whether the cloud does not show the resource, and this process has not told it to end it.
