@@ -43,7 +43,8 @@ class Plan(Saved):
 
     `word` is the person's answer; except with AS_FOUND, the object must ask for it. `always`: every sample has it.
     `waits_long`: nothing may be written even in the time of several periodic looks. `quiet`: seconds in which nothing
-    may be written, if more than that.
+    may be written, if more than that. `within`: seconds from the last fault or act of people within which everything
+    must be as it should be, on a busy machine too.
     """
 
     name: str
@@ -55,6 +56,7 @@ class Plan(Saved):
     always: bool = False
     waits_long: bool = False
     quiet: float = 0.0
+    within: float = 150.0
 
     @property
     def disturbs(self) -> bool:

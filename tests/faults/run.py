@@ -32,8 +32,6 @@ if TYPE_CHECKING:
 _QUIET_LOOKS, _QUIET = 3, 2.0
 # Longer in an undisturbed run, and in one plan of each class, so that every periodic request is in it.
 _LONG_QUIET = 8.0
-WITHIN = 60.0
-"""Seconds from the last fault or act of people within which everything must be as it should be."""
 # Seconds in which every periodic request is sent several times.
 _ROUNDS = 12.0
 # Seconds that a person takes to look into the cloud and answer.
@@ -185,7 +183,7 @@ class Run:
             return long_enough and over and await self.ground.settled()
 
         try:
-            await self._eventually(quiet, "the operator is quiet", WITHIN + self.plan.quiet)
+            await self._eventually(quiet, "the operator is quiet", self.plan.within + self.plan.quiet)
         except AssertionError as busy:
             raise AssertionError(f"{busy}\nwritten after everything was Ready:\n" + "\n".join(seen[-20:])) from busy
 
@@ -245,7 +243,7 @@ class Run:
             elif time.monotonic() - self._asked_at > _THOUGHT:
                 await self.ground.say(Word.AS_FOUND)
 
-    async def _eventually(self, look: Check, what: str, within: float = WITHIN) -> None:
+    async def _eventually(self, look: Check, what: str, within: float | None = None) -> None:
         """Waits for a condition; a failure reports an oracle that was broken, else the statuses and the last calls."""
 
         async def look_and_answer() -> bool:
@@ -254,7 +252,7 @@ class Run:
             return await look()
 
         try:
-            await self._in_time(look_and_answer, what, within)
+            await self._in_time(look_and_answer, what, self.plan.within if within is None else within)
         except AssertionError as late:
             await self._was_never_wrong()
             item = await self.ground.found() or {}

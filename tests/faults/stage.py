@@ -67,7 +67,7 @@ _MOST_RESTARTS = 8
 # On a busy machine, replicas may fail to renew their Lease in time and end.
 _MOST_RESTARTS_OF_REPLICAS = 40
 # Seconds that another operator gets to finish what a frozen one began.
-_TO_TAKE_OVER = 8.0
+_TO_TAKE_OVER = 20.0
 _TO_LEAD = 60.0
 _TO_ANSWER = 2.0
 

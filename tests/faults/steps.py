@@ -65,7 +65,7 @@ async def _replace_in_mid_create(ground: Ground) -> None:
     """Replaces the object; forces the new one away during its create, and creates another with the same name."""
     kind, name = ground.scenario.kind.name, ground.scenario.object
     await ground.kube.delete(kind, name)
-    await ground.workspace.is_gone(kind, name, within=60)
+    await ground.workspace.is_gone(kind, name)
     control, organization = ground.workspace.cloud.control, ground.workspace.organization
     create = ground.scenario.kind.create.replace("orgs/{id}", "orgs/{orgId}")
     await control.fault(create, {"delaySeconds": 2}, organizationId=organization.id, count=1)
@@ -101,7 +101,7 @@ async def _move(ground: Ground) -> None:
     await apply_another_account(ground)
     kind, name = ground.scenario.kind.name, ground.scenario.object
     await ground.kube.delete(kind, name)
-    await ground.workspace.is_gone(kind, name, within=60)
+    await ground.workspace.is_gone(kind, name)
     moved = workload(ground.scenario)
     moved["spec"]["accountRef"] = {"name": OTHER}
     await ground.workspace.apply(moved)
@@ -113,7 +113,7 @@ def _left(phase: str, policy: str) -> Step:
         kind, name = ground.scenario.kind.name, ground.scenario.object
         await ground.kube.patch(kind, name, {"spec": {"deletionPolicy": policy}})
         await ground.kube.delete(kind, name)
-        await ground.workspace.is_gone(kind, name, within=60)
+        await ground.workspace.is_gone(kind, name)
         await ground.workspace.apply(workload(ground.scenario))
 
     return Step(phase, act)
@@ -127,7 +127,7 @@ def _restored(phase: str, *, status: bool) -> Step:
         kind, name, metadata = saved["kind"], saved["metadata"]["name"], saved["metadata"]
         await kube.annotate(kind, name, {"gpurelay.dev/abandon": "true"})
         await kube.delete(kind, name)
-        await ground.workspace.is_gone(kind, name, within=60)
+        await ground.workspace.is_gone(kind, name)
         kept = {"name": name, "annotations": metadata["annotations"] | {"gpurelay.dev/paused": "true"}}
         brought = {"apiVersion": saved["apiVersion"], "kind": kind, "metadata": kept, "spec": saved["spec"]}
         made = await kube.create(brought)
@@ -145,7 +145,7 @@ async def _beside_a_neighbour(ground: Ground) -> None:
     assert ground.site.neighbour is not None, "this scenario needs a stage with a neighbour"
     await ground.site.neighbour.moves_in(ground.namespace, ground.workspace.organization, workload(ground.scenario))
     await ground.kube.delete(kind, name)
-    await ground.workspace.is_gone(kind, name, within=60)
+    await ground.workspace.is_gone(kind, name)
     await ground.workspace.apply(workload(ground.scenario))
 
 
@@ -159,7 +159,7 @@ async def _fire(ground: Ground) -> None:
     runs = Runs(ground.workspace)
     await runs.create()
     await runs.run(0)
-    await ground.workspace.becomes(BATCH, runs.batch(0), lambda item: bool(condition(item, "Paused")), within=60)
+    await ground.workspace.becomes(BATCH, runs.batch(0), lambda item: bool(condition(item, "Paused")))
 
 
 STOP, START = changed("stop", powerState="Stopped"), changed("start", powerState="Running")

@@ -39,7 +39,7 @@ class Planted:
     @property
     def plan(self) -> Plan:
         """The plan to play."""
-        return Plan("planted", self.scenario, self.rules, word=Word.AS_FOUND)
+        return Plan("planted", self.scenario, self.rules, word=Word.AS_FOUND, within=60.0)
 
 
 _KILLED = Hold(Moment.ACTED, Deed.KILL_OPERATOR)
