@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
 T = TypeVar("T")
-PATIENCE_SECONDS: Final = 180.0
+PATIENCE_SECONDS: Final = 300.0
 """How long a test waits for anything that must happen: so long that only a failure exceeds it on a busy machine."""
 _UNSEEN = "nothing: the first look did not end"
 
