@@ -242,9 +242,10 @@ async def test_every_tier_has_its_capability_tier(organization: Organization, ti
 
 
 @pytest.mark.parametrize("kind", ["VM", "cluster"])
-async def test_an_empty_tier_is_none_of_them(organization: Organization, kind: str) -> None:
-    answer = await organization.call("POST", PATHS[kind], {"name": "box", "tier": ""})
-    assert answer.refusal == (400, "invalid_request")
+@pytest.mark.parametrize(("field", "status"), [("tier", 400), ("resourceSize", 422)])
+async def test_an_empty_choice_is_none_of_them(organization: Organization, kind: str, field: str, status: int) -> None:
+    answer = await organization.call("POST", PATHS[kind], {"name": "box", field: ""})
+    assert answer.status == status
 
 
 @pytest.mark.parametrize("tier", ["beta", "production"])
