@@ -35,17 +35,16 @@ async def create_batch(caller: PayingBatchCaller, body: RecordsBody[BatchCreate]
     inline = None if body.requests is None else await _written(cloud, organization_id, body.requests)
 
     def create(tx: Tx) -> dict[str, object]:
-        with cloud.files.kept(None if inline is None else inline[0]):
-            _require_quotas(tx, organization_id)
-            input_file_id = body.input_file_id if inline is None else _keep_inline(tx, organization_id, *inline)
-            file = rows.find_file(tx, organization_id, input_file_id or "")
-            if file.purpose != INPUT:
-                raise ApiError(400, f"input_file_id: the purpose of this file is {file.purpose}, not {INPUT}.")
-            batch = rows.make(tx, organization_id, endpoint, file.id, body.metadata)
+        _require_quotas(tx, organization_id)
+        input_file_id = body.input_file_id if inline is None else _keep_inline(tx, organization_id, *inline)
+        file = rows.find_file(tx, organization_id, input_file_id or "")
+        if file.purpose != INPUT:
+            raise ApiError(400, f"input_file_id: the purpose of this file is {file.purpose}, not {INPUT}.")
+        batch = rows.make(tx, organization_id, endpoint, file.id, body.metadata)
         schedule(tx, batch.id, tx.now + PHASE)
         return batch.as_json()
 
-    return Ending(create)
+    return Ending(create, cloud.files.kept(None if inline is None else inline[0]))
 
 
 @router.get("/v1/batches", response_model=BatchList, summary="List batches", openapi_extra=ASSUMED)

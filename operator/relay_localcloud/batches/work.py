@@ -11,8 +11,10 @@ from pydantic import JsonValue
 
 from relay_localcloud.batches.records import Outcome, Record, RecordFailure, failure_of, sent_to_model
 from relay_localcloud.batches.tool_config import Tools, tools_of
+from relay_localcloud.http.bodies import refuse_unstorable
+from relay_localcloud.http.errors import ApiError
 from relay_localcloud.inference.catalog import find_model
-from relay_localcloud.inference.errors import MODEL_NOT_FOUND, InferenceError
+from relay_localcloud.inference.errors import MODEL_NOT_FOUND, InferenceError, of_api_error
 from relay_localcloud.inference.funds import Hold
 from relay_localcloud.inference.invoke import Answer, Reserve, invoke_now
 from relay_localcloud.kernel import disk
@@ -62,6 +64,10 @@ class Worker:
         failure = failure_of(record)
         if failure is not None:
             return Outcome.failed(failure)
+        try:
+            refuse_unstorable(dict(record.body), "")
+        except ApiError as error:
+            return Outcome.refused(of_api_error(error), endpoint)
         tools = self._tools(record, endpoint)
         if isinstance(tools, RecordFailure):
             return Outcome.failed(tools)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 from pydantic.alias_generators import to_camel
 
 from relay_localcloud.http.bodies import Answer, ControlBody, ControlRequest, OptionalControlBody
@@ -28,6 +28,12 @@ WEEK_SECONDS = 7 * 24 * 3600
 Cents = Annotated[int, Field(ge=-(10**15), le=10**15)]
 
 
+def _standing(value: object) -> object:
+    if isinstance(value, bool) or value in (None, "review"):
+        return value
+    raise ValueError('it must be true, false or "review"')
+
+
 class FreshOrganization(ControlRequest):
     """A fresh organization; every scope and the cents of the seeded one unless it says otherwise."""
 
@@ -42,7 +48,7 @@ class OrganizationChange(ControlRequest):
     balance_cents: Cents | None = None
     credit_cents: Cents | None = None
     """Added to the balance; a negative amount is debited."""
-    suspended: bool | Literal["review"] | None = None
+    suspended: Annotated[bool | Literal["review"] | None, BeforeValidator(_standing)] = None
     infiniband: bool | None = None
     provider: bool | None = None
     administrator: bool | None = None

@@ -31,4 +31,6 @@ def json_answer(body: bytes, status: int = 200) -> Whole:
 
 def refusal(error: ApiError) -> Whole:
     """The gateway's own error, `{error, code}`."""
-    return json_answer(json.dumps({"error": error.message, "code": error.code}).encode(), error.status)
+    refused = json_answer(json.dumps({"error": error.message, "code": error.code}).encode(), error.status)
+    refused.headers.update(error.headers)
+    return refused

@@ -28,6 +28,7 @@ TOO_LARGE: Final = (
 )
 TOO_LATE: Final = (HTTPStatus.REQUEST_TIMEOUT, f"A request's head takes at most {HEAD_SECONDS:g} seconds.")
 MALFORMED: Final = (HTTPStatus.BAD_REQUEST, "This is not HTTP/1.1 as its grammar has it.")
+NO_HOST: Final = (HTTPStatus.BAD_REQUEST, "A request of HTTP/1.1 has one Host header.")
 _PIECE: Final = 4 * 1024
 """Bytes that are parsed at once: so much of a head may exceed the limit, and so much be parsed before its turn."""
 LINGER_SECONDS: Final = 2.0
@@ -216,6 +217,8 @@ class Connection(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         if self._head_size > LARGEST_HEAD:
             self._refuse(*TOO_LARGE)
+        if not self._names_one_host:
+            self._refuse(*NO_HOST)
         if self._is_over:
             return
         if self.parser.should_upgrade() and self.parser.get_method() != b"CONNECT":
@@ -250,6 +253,12 @@ class Connection(HttpToolsProtocol):
         """The complete head, written again without this header."""
         line = b"%b %b HTTP/%b\r\n" % (self.parser.get_method(), self.url, self.parser.get_http_version().encode())
         return b"".join((line, *(b"%b: %b\r\n" % each for each in self.headers if each[0] != header), b"\r\n"))
+
+    @property
+    def _names_one_host(self) -> bool:
+        """Whether the head names the server as HTTP requires (RFC 9112, section 3.2): 1.0 did not yet."""
+        hosts = sum(name == b"host" for name, _ in self.headers)
+        return hosts == 1 or (hosts == 0 and self.parser.get_http_version() == "1.0")
 
     @property
     def _head_size(self) -> int:

@@ -11,8 +11,8 @@ last of them to its caller, as an `Ending`.
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, suppress
-from dataclasses import dataclass, replace
+from contextlib import AbstractContextManager, nullcontext, suppress
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from inspect import iscoroutinefunction
 from typing import Any, Protocol, TypedDict, TypeVar, Unpack
@@ -50,9 +50,13 @@ class Said(TypedDict, total=False):
 
 @dataclass(frozen=True)
 class Ending:
-    """The last transaction of a coroutine function, in which all that it changes happens; `run` returns the result."""
+    """The last transaction of a coroutine function, in which all that it changes happens; `run` returns the result.
+
+    `around` sees it fail, also if it cannot be committed.
+    """
 
     run: Callable[[Tx], object]
+    around: AbstractContextManager[None] = field(default_factory=nullcontext)
 
 
 @dataclass(frozen=True)
@@ -88,7 +92,7 @@ class Route:
         else:
             result = Ending(lambda tx: self.endpoint(**arguments, tx=tx))
         if isinstance(result, Ending):
-            with transaction() as tx:
+            with result.around, transaction() as tx:
                 result = result.run(tx)
                 if self.changes:
                     done(tx, request.scope, result)

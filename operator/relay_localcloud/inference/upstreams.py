@@ -48,6 +48,9 @@ _PASSED_ON: Final[Mapping[int, Row]] = {
 _ANSWERS: Final[Mapping[Family, str]] = {Family.CHAT_COMPLETIONS: "choices", Family.MESSAGES: "content"}
 """The list that an answer has in each family: some servers answer an error with 200."""
 
+_NO_STREAM: Final = frozenset({"application/json", "text/html"})
+"""The content types of what is certainly not a stream, although one was asked for."""
+
 Json = dict[str, JsonValue]
 
 
@@ -110,6 +113,8 @@ class Upstreams:
 
     async def _events(self, server: Server, family: Family, body: bytes, via: str) -> AsyncGenerator[str, None]:
         async with self._posted(server, family, body, via) as response:
+            if response.content_type in _NO_STREAM:
+                raise _unwell(f"answered {response.content_type} instead of a stream")
             yield ""
             data: list[str] = []
             size = 0

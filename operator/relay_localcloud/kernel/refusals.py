@@ -23,6 +23,9 @@ CODES: Mapping[int, str] = {
 }
 
 
+_CHALLENGE: Mapping[int, Mapping[str, str]] = {401: {"WWW-Authenticate": "Bearer"}}
+"""What HTTP wants beside a status (RFC 9110, section 15.5.2)."""
+
 LONGEST_MESSAGE = 400
 
 
@@ -50,7 +53,7 @@ class ApiError(Exception):
         self.status = status
         self.message = message if whole else shortened(message)
         self.code: str | None = code or usual_code(status)
-        self.headers = dict(headers or {})
+        self.headers = {**_CHALLENGE.get(status, {}), **(headers or {})}
 
 
 def shortened(message: str) -> str:

@@ -203,6 +203,19 @@ async def test_a_range_of_another_content_is_the_whole(organization: Organizatio
         assert (await call(organization, "GET", f"/v1/files/{file_id}/content", headers=headers)).status == status
 
 
+KNOWN = {"{etag}": 304, "W/{etag}": 304, '"x", {etag}': 304, " * ": 304, '"x"': 206, "": 206, "x": 206}
+
+
+@pytest.mark.parametrize("known", KNOWN)
+async def test_a_content_that_the_caller_has_is_not_sent_again(organization: Organization, known: str) -> None:
+    path = f"/v1/files/{await upload(organization, b'0123456789')}/content"
+    etag = (await call(organization, "GET", path)).headers["etag"]
+    headers = {"Authorization": f"Bearer {organization.api_key}", "If-None-Match": known.format(etag=etag)}
+    answer = await call(organization, "GET", path, headers={**headers, "Range": "bytes=0-1"})
+    assert (answer.status, answer.headers["etag"]) == (KNOWN[known], etag)
+    assert answer.raw == (b"" if KNOWN[known] == 304 else b"01")
+
+
 class SlowUpload:
     """An upload whose end is held back; once this is made, it has its place or was refused one."""
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
+from contextlib import closing
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -80,6 +82,20 @@ async def test_records_beyond_the_quota_leave_nothing(start_server: StartServer,
     fewer = {"requests": records[:800], "endpoint": CHAT}
     batch = await ok(organization, "POST", "/v1/batches", fewer)
     assert [path.name for path in (tmp_path / "state" / "files").iterdir()] == [batch["input_file_id"]]
+
+
+async def test_records_of_a_batch_that_cannot_be_stored_leave_nothing(
+    start_server: StartServer, tmp_path: Path
+) -> None:
+    organization = start_server("--state", str(tmp_path / "state"), "--clock", "frozen").seeded()
+    with closing(sqlite3.connect(tmp_path / "state" / "state.db")) as state:
+        state.execute("CREATE TRIGGER full BEFORE INSERT ON audit BEGIN SELECT RAISE(ABORT, 'there is no room'); END")
+        sent = {"x-api-key": organization.api_key, "Connection": "close"}
+        body = {"requests": [record("a")], "endpoint": CHAT}
+        assert (await call(organization, "POST", "/v1/batches", body, headers=sent)).status == 500
+        state.execute("DROP TRIGGER full")
+    assert (await ok(organization, "GET", "/v1/batches"))["data"] == []
+    assert list((tmp_path / "state" / "files").iterdir()) == []
 
 
 async def test_records_of_a_batch_that_is_refused_once_they_are_written_leave_nothing(

@@ -220,6 +220,15 @@ async def test_a_body_that_the_model_cannot_read_fails_its_record(organization: 
     assert line["response"]["status_code"] == 400
 
 
+@pytest.mark.parametrize("unfit", ["a\0b", 2**63, {"deep": [-(2**63) - 1]}], ids=["U+0000", "65 bits", "deep"])
+async def test_what_is_400_online_is_400_in_a_record(organization: Organization, unfit: object) -> None:
+    body = record("a", user_data=unfit)["body"]
+    online = await call(organization, "POST", CHAT, body)
+    response, error = await failure(organization, record("a", user_data=unfit))
+    assert (error, response["status_code"], response["body"]) == (None, online.status, online.body)
+    assert online.status == 400
+
+
 async def test_a_messages_record_needs_max_tokens(organization: Organization) -> None:
     body = {key: value for key, value in message("hi").items() if key != "max_tokens"}
     batch = await run(organization, [{"custom_id": "m", "method": "POST", "url": MESSAGES, "body": body}], MESSAGES)

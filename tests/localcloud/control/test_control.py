@@ -125,6 +125,12 @@ async def test_bad_input_to_the_control_interface_is_400_and_changes_nothing(
     assert await organization.server.ok("GET", "/export") == before
 
 
+@pytest.mark.parametrize("suspended", ["maybe", 1, [], {}])
+async def test_what_suspends_nobody_is_refused_in_one_sentence(organization: Organization, suspended: object) -> None:
+    answer = await organization.server.control("PATCH", f"/orgs/{organization.id}", {"suspended": suspended})
+    assert answer.body["error"] == 'suspended: it must be true, false or "review".'
+
+
 @pytest.mark.parametrize(
     ("method", "path"),
     [

@@ -98,7 +98,8 @@ async def test_a_private_endpoint_is_401_without_a_valid_key(
     organization: Organization, headers: dict[str, str]
 ) -> None:
     workload = await running(organization)
-    assert (await workload.call("GET", "/", headers=headers)).refusal == (401, "unauthorized")
+    answer = await workload.call("GET", "/", headers=headers)
+    assert (answer.refusal, answer.headers["www-authenticate"]) == ((401, "unauthorized"), "Bearer")
 
 
 async def test_a_user_session_is_no_key_for_an_endpoint(organization: Organization) -> None:

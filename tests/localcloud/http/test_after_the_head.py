@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
     from starlette.types import Receive, Scope, Send
 
-PIPELINED = b"GET / HTTP/1.1\r\n\r\n"
-CHUNKED = b" / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n"
+PIPELINED = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"
+CHUNKED = b" / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"
 ENDLESS = 16 * 2**20
 MOST_WAITING = 1000
 ANSWERED = b"HTTP/1.1 200 OK\r\n"
@@ -117,7 +117,7 @@ async def test_all_pipelined_requests_are_answered_with_bodies_of_every_size(ser
     sizes = [0, 1, 300_000, 5, 70_000, 4096, 0, 1_000_000, 2] * 5
     async with served.visit() as (reader, writer):
         for size in sizes:
-            writer.write(b"PUT / HTTP/1.1\r\nContent-Length: %d\r\n\r\n" % size + b"x" * size)
+            writer.write(b"PUT / HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n" % size + b"x" * size)
         for size in sizes:
             assert b'"size":%d,' % size in await reader.readuntil(b"}")
 
@@ -133,7 +133,8 @@ async def test_the_body_of_a_request_to_change_the_protocol_is_no_other_request(
 ) -> None:
     if not body:
         framed = b"Content-Length: %d\r\n\r\n%b"
-    head = b"PUT / HTTP/1.1\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABk\r\n"
+    asks = b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABk\r\n"
+    head = b"PUT / HTTP/1.1\r\nHost: a\r\n" + asks
     async with served.visit() as (reader, writer):
         writer.write((head + framed % (len(body), body)) * 2 + PIPELINED)
         for size in (len(body), len(body), 0):
@@ -144,7 +145,7 @@ async def test_the_body_of_a_request_to_change_the_protocol_is_no_other_request(
 async def test_a_connection_that_is_to_close_closes_after_a_request_to_change_the_protocol(
     served: Served, version: bytes
 ) -> None:
-    head = b"PUT / HTTP/" + version + b"\r\nConnection: close, Upgrade\r\nUpgrade: TLS/1.2\r\n"
+    head = b"PUT / HTTP/" + version + b"\r\nHost: a\r\nConnection: close, Upgrade\r\nUpgrade: TLS/1.2\r\n"
     async with served.visit() as (reader, writer):
         writer.write(head + b"Content-Length: 5\r\n\r\n" + b"x" * 5)
         assert b'"size":5,' in await reader.read()
@@ -160,7 +161,7 @@ async def ended(reader: asyncio.StreamReader) -> None:
 async def test_a_body_that_comes_after_its_answer_does_not_keep_the_connection(served: Served, rest: bytes) -> None:
     served.config.timeout_keep_alive = 1
     async with served.visit() as (reader, writer):
-        writer.write(b"POST / HTTP/1.1\r\nContent-Length: 100\r\n\r\n")
+        writer.write(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 100\r\n\r\n")
         await reader.readuntil(b"}")
         writer.write(rest)
         await ended(reader)
@@ -170,7 +171,7 @@ async def test_an_answer_that_precedes_a_long_body_is_read_though_its_connection
     """The client sends all of its request before it reads, as most do."""
     with socket.create_connection(("127.0.0.1", served.port), timeout=PATIENCE_SECONDS) as client:
         client.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 2**16)
-        head = b"POST / HTTP/1.1\r\nConnection: close\r\nContent-Length: %d\r\n\r\n" % ENDLESS
+        head = b"POST / HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Length: %d\r\n\r\n" % ENDLESS
         await asyncio.to_thread(client.sendall, head + b"x" * ENDLESS)
         answer = await asyncio.to_thread(client.makefile("rb").read)
     assert answer.startswith(ANSWERED)
@@ -180,7 +181,7 @@ async def test_an_answer_that_precedes_a_long_body_is_read_though_its_connection
 async def test_nor_does_one_that_comes_byte_by_byte(served: Served) -> None:
     served.config.timeout_keep_alive = 1
     async with served.visit() as (reader, writer):
-        writer.write(b"POST / HTTP/1.1\r\nContent-Length: 1000000\r\n\r\n")
+        writer.write(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1000000\r\n\r\n")
         await reader.readuntil(b"}")
         reading = asyncio.create_task(ended(reader))
         while not reading.done():

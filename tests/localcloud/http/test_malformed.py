@@ -50,6 +50,22 @@ async def test_what_is_not_http_is_400_in_the_shape_of_its_api(server: Server, r
     assert "Traceback" not in server.log
 
 
+@pytest.mark.parametrize("port", ["managementUrl", "inferenceUrl", "gatewayUrl"])
+@pytest.mark.parametrize(
+    ("version", "hosts", "status"),
+    [("1.1", 0, 400), ("1.1", 1, 404), ("1.1", 2, 400), ("1.0", 0, 404), ("1.0", 2, 400)],
+)
+async def test_a_request_names_the_server_once(
+    server: Server, port: str, version: str, hosts: int, status: int
+) -> None:
+    raw = f"GET /nothing HTTP/{version}\r\n".encode() + HOST * hosts + b"Connection: close\r\n\r\n"
+    reader, writer = await opened(server, port)
+    writer.write(raw)
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        assert int((await reader.read()).split()[1]) == status
+    writer.close()
+
+
 @pytest.mark.parametrize("path", [b"/v1/models", b"/v1/messages"])
 async def test_a_head_that_is_refused_has_the_shape_of_its_api(server: Server, path: bytes) -> None:
     raw = b"GET " + path + b" HTTP/1.1\r\n" + HOST + b"X-Long: " + b"x" * 2 * LARGEST_HEAD

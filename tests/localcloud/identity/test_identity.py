@@ -80,7 +80,7 @@ async def test_whoami_with_a_session_shows_a_user(organization: Organization) ->
 )
 async def test_a_missing_or_invalid_key_is_401(server: Server, headers: dict[str, str]) -> None:
     answer = await request("GET", server.url + "/v1/whoami", headers=headers)
-    assert answer.refusal == (401, "unauthorized")
+    assert (answer.refusal, answer.headers["www-authenticate"]) == ((401, "unauthorized"), "Bearer")
 
 
 async def test_the_scheme_of_the_authorization_header_has_no_case(organization: Organization) -> None:

@@ -79,6 +79,7 @@ async def test_a_missing_or_invalid_key_is_401(
 ) -> None:
     answer = await call(organization, "POST", path, body_of(path), headers=headers)
     assert refusal(answer, path) == (401, "authentication_error", code)
+    assert answer.headers["www-authenticate"] == "Bearer"
 
 
 @both_families

@@ -370,6 +370,16 @@ async def test_a_stream_that_ends_within_an_event_is_cut(
     assert b"broke off" in answer.raw
 
 
+@pytest.mark.parametrize("path", [CHAT, MESSAGES])
+@pytest.mark.parametrize("content_type", ["application/json", "text/html; charset=utf-8"])
+async def test_an_answer_in_place_of_a_stream_is_502(
+    organization: Organization, server_behind: ModelServer, path: str, content_type: str
+) -> None:
+    server_behind.body, server_behind.content_type = json.dumps(completion()).encode(), content_type
+    answer = await call(organization, "POST", path, body_of(path, "x", stream=True))
+    assert refusal(answer, path) == (502, "api_error", "upstream_error")
+
+
 @pytest.mark.parametrize(
     "raw", [b"", b"data: {}", b"data: 1\n\n", b"data: {\n\n", b'data: {"choices": 5}\n\ndata: [DON\n\n', b"\xff\n\n"]
 )

@@ -67,6 +67,21 @@ SCHEMAS: dict[str, dict[str, Any]] = {
     "an integer, whatever it is": {"type": "integer", "anyOf": [True, {"minimum": 3}]},
     "a pair that may be cut": {"type": "array", "prefixItems": [{"type": "integer"}, {"type": "null"}], "maxItems": 1},
     "one of two": {"oneOf": [{"type": "object", "required": ["a"]}, {"type": "null"}]},
+    "a choice of its type": {"type": "integer", "enum": ["1", True, 1.5, 1, 2]},
+    "a choice of either type": {"type": ["integer", "null"], "enum": ["1", None]},
+    "a choice within bounds": {"enum": [1, 7, 12, 20], "minimum": 10, "multipleOf": 5},
+    "a choice of a length": {"enum": ["a", "abc", [], {}], "minLength": 2, "maxItems": -1, "required": ["a"]},
+    "a choice of what is referred to": {"enum": [1, "x"], "$ref": "#/$defs/s", "$defs": {"s": {"type": "string"}}},
+    "a constant among choices": {"const": 1.0, "enum": [2, 1], "type": "integer"},
+    "a constant object": {
+        "const": {"a": [1, "x"], "b": None},
+        "properties": {"a": {"prefixItems": [{"type": "number"}], "items": {"type": "string"}, "minItems": 2}},
+        "additionalProperties": {"type": "null"},
+        "anyOf": [{"required": ["c"]}, {"required": ["b"]}],
+    },
+    "one alone of two that overlap": {"oneOf": [{"type": "number"}, {"type": "integer"}, {"type": "null"}]},
+    "one alone of what is constant": {"oneOf": [{"enum": [1, 2]}, {"const": 1}, {"const": 3}]},
+    "one alone, the others of other types": {"oneOf": [{"type": "null"}, {"type": "string", "pattern": "^x"}]},
     "a number between": {"type": "number", "exclusiveMinimum": 1, "exclusiveMaximum": 2},
 }
 
@@ -133,6 +148,26 @@ def _doubling(levels: int) -> dict[str, Any]:
 
 
 REFUSED: dict[str, tuple[object, str]] = {
+    "a constant of another type": ({"type": "integer", "const": "1"}, ": no value of const has what is beside it"),
+    "no choice": ({"enum": []}, ": no value of enum has what is beside it"),
+    "no choice of its type": ({"type": "boolean", "enum": [1, 0]}, ": no value of enum has what is beside it"),
+    "two that say the same": (
+        {"items": {"oneOf": [{"type": "integer"}, {"type": "number"}]}},
+        "/0/oneOf: built-in models find no value of one alternative alone",
+    ),
+    "alternatives that cannot be told apart": (
+        {"oneOf": [{"type": "string"}, {"type": "string", "pattern": "^x"}]},
+        "/oneOf/0: built-in models do not follow pattern",
+    ),
+    "bounds of a length that cross": ({"minLength": 9, "maxLength": 3}, ": built-in models find no value of it"),
+    "bounds of a list that cross": (
+        {"type": "object", "properties": {"a": {"items": {}, "minItems": 2, "maxItems": 1}}},
+        ": built-in models find no value of it",
+    ),
+    "choices without end": (
+        {"items": {"oneOf": [{"const": -1}, {"enum": [*range(20_000)]}]}, "minItems": 1_000},
+        ": it takes too long to tell which values it has",
+    ),
     "a pattern": ({"properties": {"a": {"pattern": "^x$"}}}, "/a: built-in models do not follow pattern"),
     "no such type": ({"type": "float"}, ": type is not one of JSON Schema's"),
     "no schema inside": ({"properties": {"a": 1}}, "/a: a schema is an object or true"),

@@ -28,7 +28,8 @@ class ModelServer(Listener):
     status: int = 200
     body: bytes | None = None
     """What is answered; without one, a completion."""
-    content_type: str = "application/json"
+    content_type: str | None = None
+    """What `body` is said to be; if absent, a stream if it looks like one, else JSON."""
     received: list[tuple[dict[str, str], Any]] = field(default_factory=list)
     arrived: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -44,7 +45,8 @@ class ModelServer(Listener):
             await self.hang.wait()
         if self.body is None:
             return web.json_response(completion(usage=USAGE), status=self.status)
-        answer = web.StreamResponse(status=self.status, headers={"Content-Type": self.content_type})
+        usual = "text/event-stream" if self.body.startswith(b"data:") else "application/json"
+        answer = web.StreamResponse(status=self.status, headers={"Content-Type": self.content_type or usual})
         await answer.prepare(request)
         await answer.write(self.body)
         if self.hang is not None:

@@ -241,6 +241,13 @@ async def test_every_tier_has_its_capability_tier(organization: Organization, ti
     assert (shown["tier"], shown["capabilityTier"]) == (tier, capability)
 
 
+@pytest.mark.parametrize("kind", ["VM", "cluster"])
+@pytest.mark.parametrize(("field", "status"), [("tier", 400), ("resourceSize", 422)])
+async def test_an_empty_choice_is_none_of_them(organization: Organization, kind: str, field: str, status: int) -> None:
+    answer = await organization.call("POST", PATHS[kind], {"name": "box", field: ""})
+    assert answer.status == status
+
+
 @pytest.mark.parametrize("tier", ["beta", "production"])
 async def test_clusters_have_no_tiers_of_vms(organization: Organization, tier: str) -> None:
     answer = await organization.call("POST", PATHS["cluster"], {"name": "box", "tier": tier})
