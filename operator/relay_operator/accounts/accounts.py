@@ -29,6 +29,8 @@ from relay_wire.account import Whoami
 
 _DEAF_SECONDS = 20.0
 """How long an account's first create waits for its webhook subscription, which a cloud may never make."""
+_SILENT_SECONDS = 30.0
+"""How long no call is answered before the account itself asks, though its next look is not due."""
 
 
 class Accounts:
@@ -168,9 +170,18 @@ class Accounts:
                 connection.suspected = True
             else:
                 connection.doubt(self._clock())
+        since = account.cloud.silent_since
+        if self.silent(account) and since != connection.silent_since:
+            connection.silent_since = since
+            self._queue.add(account.key, Priority.CHANGE)
         refused = whose if isinstance(error, PaymentRequired) else None
         if refused is not None and connection.shortage.refused(refused, self._clock()):
             self._queue.add(account.key, Priority.CHANGE)  # the balance that a later deposit is compared with
+
+    def silent(self, account: AccountReady) -> bool:
+        """Whether the cloud has answered none of the account's calls for a while, and one was sent."""
+        since = account.cloud.silent_since
+        return since is not None and self._clock() - since >= _SILENT_SECONDS
 
     def lacks_funds(self, account: AccountReady, key: ObjectKey) -> bool:
         """Whether the cloud refused this object for lack of funds, and no funds have been added since."""

@@ -72,6 +72,7 @@ class AccountFlow(Flow[AnyAccount, AccountFacts, Action, Result, AccountMemory])
         if not isinstance(state, AccountReady):
             memory.unanswered = memory.unanswered + 1 if state.reason is Reason.CLOUD_UNAVAILABLE else 0
         heard = ready and self.actor.engine.clock() >= memory.not_before
+        silent = isinstance(state, AccountReady) and self.actor.accounts.silent(state)
         look_due = heard and self._look_is_due(obj, state, memory)
         # Counting walks through all dependent objects, so count only for a decision or the status.
         in_use = self._in_use(turn.key) if deleting or look_due else Counter[str]()
@@ -85,7 +86,10 @@ class AccountFlow(Flow[AnyAccount, AccountFacts, Action, Result, AccountMemory])
             refused=isinstance(state, AccountRefused),
             subscribed=obj.status.webhook is not None,
             look_due=look_due,
-            glance_due=heard and self.actor.engine.clock() >= memory.glance_at and self.actor.accounts.short(turn.key),
+            glance_due=heard
+            and self.actor.engine.clock() >= memory.glance_at
+            and (silent or self.actor.accounts.short(turn.key)),
+            silent=silent,
             overdue=turn.now - (metadata.deletion_timestamp or turn.now) > _GIVE_UP,
         )
         return AccountFacts(turn.key, obj, turn.now, state, in_use, view)
@@ -164,7 +168,11 @@ class AccountFlow(Flow[AnyAccount, AccountFacts, Action, Result, AccountMemory])
             return max(Backoff(transition, reread).after(tries, random), told), Priority.RETRY
         short, doubted = self.actor.accounts.short(facts.key), self.actor.budgets.is_doubted(facts.key)
         asked = is_asked(facts.account) and not facts.view.look_due
-        wanted = ((memory.glance_at, short), (memory.recheck_at, doubted), (memory.heed_at, asked))
+        wanted = (
+            (memory.glance_at, short or facts.view.silent),
+            (memory.recheck_at, doubted),
+            (memory.heed_at, asked),
+        )
         if reads := [at for at, waits in wanted if waits]:
             due = max(min(reads), memory.not_before) - engine.clock()
             return min(max(due, 0), reread), Priority.RETRY

@@ -174,7 +174,10 @@ def _usable(before: AccountStatus, finding: AccountFinding) -> Iterator[Wanted]:
     elif deleting and finding.ending_late:
         message = "kept until the late creates in status.unclaimed have ended, for a day at most"
         yield Wanted(ConditionType.RECONCILING, "True", Reason.DELETING, message)
+    stalled = conditions.find(before.conditions, ConditionType.STALLED)
     if isinstance(state, AccountReady):
+        if finding.failures >= finding.unavailable_after and stalled is not None and not deleting:
+            yield _as_it_was(stalled)  # nothing was asked since
         ready = conditions.find(before.conditions, ConditionType.READY)
         keeps = finding.seen is None and ready is not None and ready.status == "True"
         notes = finding.seen.notes if finding.seen is not None else ()
