@@ -338,10 +338,10 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
         Where only a list shows it, this holds however long the list has lacked it. If the account does not admit the
         namespace, only the resource's name proves whose it is, so that what is not shown is not ended.
         A look that failed shows nothing, either: what this process has seen before in this cloud is then ended, and
-        told so once where the cloud does not answer that, either.
+        told so once where the cloud does not answer that, either. What was shown last as another's is not ended.
         """
         obj, memory = subject.obj, subject.memory
-        if sight.observed is not None or memory.terminated[0] == obj.status.id:
+        if sight.observed is not None or obj.status.id in {memory.terminated[0], memory.foreign}:
             return False
         if isinstance(sight.error, CloudUnavailable | Unreadable):
             seen_before = memory.known[0] != "" and memory.known[0] == obj.status.id

@@ -97,10 +97,9 @@ def _blind(view: View) -> Action | None:
     """What costs is ended though it cannot be looked at now."""
     if view.seen is not Seen.BLIND:
         return None
-    if _unended(view):
-        return _in_use(view) or Delete()
+    unended = Delete() if _unended(view) else None
     former = _delete_former(view) if view.demand is Demand.DELETE else None
-    return former or Wait(Reason.CLOUD_UNAVAILABLE)
+    return (unended and _in_use(view)) or former or unended or Wait(Reason.CLOUD_UNAVAILABLE)
 
 
 def _foreign(view: View) -> Action | None:
