@@ -104,6 +104,10 @@ class AccountFlow(Flow[AnyAccount, AccountFacts, Action, Result, AccountMemory])
     def _in_use(self, key: ObjectKey) -> Counter[str]:
         return Counter(dependent.kind for dependent, entry in self.actor.engine.cache.users(key) if depends(key, entry))
 
+    def _all_go(self, key: ObjectKey) -> bool:
+        users = self.actor.engine.cache.users(key)
+        return all(entry.deleting for dependent, entry in users if depends(key, entry))
+
     def _is_held(self, key: ObjectKey, memory: AccountMemory, *, used: bool, deleting: bool) -> bool:
         """Whether objects use the account, or late creates, which only its key can end, still hold it."""
         now = self.actor.engine.clock()
@@ -138,6 +142,7 @@ class AccountFlow(Flow[AnyAccount, AccountFacts, Action, Result, AccountMemory])
             seen=seen,
             glimpse=OrganizationSeen(result.balance) if isinstance(result, Glanced) else None,
             unheld=memory.unheld if isinstance(action, End) else "",
+            all_going=self._all_go(facts.key) if facts.view.deleting else False,
             ending_late=facts.view.in_use and facts.in_use.total() == 0,
             outdated=bool(turn.outdated),
             unclaimed=(*self.actor.engine.vanished.of(facts.key), *self._left(facts.key, Fate.LATE))[:MAX_OWNERLESS],

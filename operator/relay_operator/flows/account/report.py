@@ -61,6 +61,8 @@ class AccountFinding:
     """None if the cloud was not asked this time; status then keeps what it says about the cloud."""
     glimpse: OrganizationSeen | None = None
     """The balance alone, if nothing else was asked."""
+    all_going: bool = False
+    """Whether all objects that depend on it are being deleted."""
     ending_late: bool = False
     """Whether nothing but a late create still needs an account that is being deleted."""
     unheld: str = ""
@@ -167,7 +169,8 @@ def _usable(before: AccountStatus, finding: AccountFinding) -> Iterator[Wanted]:
     state, deleting = finding.state, finding.account.metadata.deletion_timestamp is not None
     depending = list(_counted(finding.in_use)) if deleting else []
     if depending:
-        message = f"kept while objects depend on it: {', '.join(depending)}; delete them first"
+        todo = "they are being deleted" if finding.all_going else "delete them first"
+        message = f"it is kept while objects depend on it: {', '.join(depending)}; {todo}"
         yield Wanted(ConditionType.STALLED, "True", Reason.IN_USE, message)
     elif finding.unheld:
         yield Wanted(ConditionType.STALLED, "True", Reason.DELETING, finding.unheld)
