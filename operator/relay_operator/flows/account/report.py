@@ -177,15 +177,14 @@ def _usable(before: AccountStatus, finding: AccountFinding) -> Iterator[Wanted]:
     elif deleting and finding.ending_late:
         message = "kept until the late creates in status.unclaimed have ended, for a day at most"
         yield Wanted(ConditionType.RECONCILING, "True", Reason.DELETING, message)
-    stalled = conditions.find(before.conditions, ConditionType.STALLED)
     if isinstance(state, AccountReady):
-        if finding.failures >= finding.unavailable_after and stalled is not None and not deleting:
-            yield _as_it_was(stalled)  # nothing was asked since
         ready = conditions.find(before.conditions, ConditionType.READY)
         keeps = finding.seen is None and ready is not None and ready.status == "True"
         notes = finding.seen.notes if finding.seen is not None else ()
         message = ready.message if keeps and ready is not None else "; ".join(("the key works", *notes))
         yield Wanted(ConditionType.READY, "True", Reason.AVAILABLE, message)
+        if finding.seen is None and finding.glimpse is None and not deleting:
+            yield from _silence(before)
         return
     silent = state.reason is Reason.CLOUD_UNAVAILABLE
     ready = conditions.find(before.conditions, ConditionType.READY)
@@ -193,11 +192,21 @@ def _usable(before: AccountStatus, finding: AccountFinding) -> Iterator[Wanted]:
         yield _as_it_was(ready)
     else:
         yield Wanted(ConditionType.READY, "Unknown" if silent else "False", state.reason, state.message)
-    if deleting or (silent and finding.failures < finding.unavailable_after):
+    if deleting:
+        return
+    if silent and finding.failures < finding.unavailable_after:
+        yield from _silence(before)
         return
     waits = state.reason in MAY_COME and not conditions.waited_out(before.conditions, state.reason, finding.now)
     trouble = ConditionType.RECONCILING if waits else ConditionType.STALLED
     yield Wanted(trouble, "True", state.reason, state.message)
+
+
+def _silence(before: AccountStatus) -> Iterator[Wanted]:
+    """What status says of a silent cloud, which holds until it answers: another process has to find it silent anew."""
+    stalled = conditions.find(before.conditions, ConditionType.STALLED)
+    if stalled is not None and stalled.reason == Reason.CLOUD_UNAVAILABLE:
+        yield _as_it_was(stalled)
 
 
 def _counted(used: InUse) -> Iterator[str]:

@@ -70,9 +70,26 @@ async def test_what_is_told_of_a_silent_cloud_stays_while_it_wants_not_to_be_ask
     passes.cloud.limited["balance"] = 120
     for _ in range(3):
         await passes.look()
-    told = passes.condition("Stalled")
+    told = passes.status().conditions
+    passes.written()
     await passes.go_on(1)
-    assert passes.condition("Stalled") == told
+    assert (passes.status().conditions, passes.written()) == (told, [])
     passes.cloud.limited.clear()
     await passes.look()
+    assert "Stalled" not in passes.conditions()
+
+
+@pytest.mark.virtual_time
+async def test_what_is_told_of_a_silent_cloud_stays_with_the_next_process(passes: Passes) -> None:
+    await passes.settled()
+    passes.cloud.failing = EVERYTHING
+    for _ in range(3):
+        await passes.look()
+    told = passes.status().conditions
+    await passes.restart()
+    passes.written()
+    await passes.go_on(1)
+    assert (passes.status().conditions, passes.written()) == (told, [])
+    passes.cloud.failing = ()
+    await passes.glances(400)
     assert "Stalled" not in passes.conditions()
