@@ -56,7 +56,7 @@ _PASSING = frozenset(
     }
 )
 """Reasons for which none of the objects that use an account can ask for anything."""
-_UNSURE_IN_A_LIST = frozenset({Seen.MISSING, Seen.GONE})
+_NOT_SHOWN = frozenset({Seen.MISSING, Seen.GONE})
 _LOOKS = 3
 """Looks in a row without an answer for which an object keeps its place in the budgets' lines."""
 
@@ -335,8 +335,9 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
     def _unended(self, subject: Subject[SpecT, StatusT], sight: Sight[ObsT]) -> bool:
         """Whether the cloud does not show the resource, and this process has not told it to end it.
 
-        Where only a list shows it, this holds however long the list has lacked it. If the account does not admit the
-        namespace, only the resource's name proves whose it is, so that what is not shown is not ended.
+        Where only a list shows it, this holds however long the list has lacked it; elsewhere, until status says that
+        it is gone. If the account does not admit the namespace, only the resource's name proves whose it is, so that
+        what is not shown is not ended.
         A look that failed shows nothing, either: what this process has seen before in this cloud is then ended, and
         told so once where the cloud does not answer that, either. What was shown last as another's is not ended.
         """
@@ -347,7 +348,8 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
             seen_before = memory.known[0] != "" and memory.known[0] == obj.status.id
             here = not moved(obj.status.identity, subject.endpoint) and not self.looker.is_restored(obj)
             return seen_before and here and not memory.silent
-        return sight.seen in (_UNSURE_IN_A_LIST if self.resource.only_listed else {Seen.MISSING})
+        told = obj.status.state == "terminated" and not self.resource.only_listed
+        return sight.seen in ({Seen.MISSING} if told else _NOT_SHOWN)
 
     def _used(self, key: ObjectKey, demand: Demand) -> str:
         """Why the resource has to stay, or to run on; empty if it need not."""
