@@ -169,8 +169,8 @@ def _rebuilt(facts: Facts, found: Iterable[Batch]) -> Fields:
         if row.round == number:
             parts.setdefault((row.round, row.part), row)
     # Who cancelled the round is lost: if it was a suspension, it may go on, and if not, the reason is found again.
-    own = {row.batch_id for row in parts.values() if row.round == number}
-    cut = any(batch.id in own and batch.status in _CUT for _, batch in tags)
+    told = {batch.id: batch.status for _, batch in tags}
+    cut = any(_CUT & {row.state, told.get(row.batch_id or "")} for row in parts.values() if row.round == number)
     fields: Fields = {
         "parts": [parts[place] for place in sorted(parts)],
         "round": number,

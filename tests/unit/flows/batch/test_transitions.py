@@ -189,6 +189,12 @@ def test_a_batch_that_status_has_is_not_forgotten_though_the_list_lacks_it() -> 
     assert rebuilt.round == 1
 
 
+def test_a_round_that_suspend_cut_off_may_go_on_though_the_list_lacks_the_cancelled_batch() -> None:
+    before = status(sent(1, state="cancelled"), part(2, inputFileId="f"), suspended=True)
+    rebuilt = led_to(replace(facts(before), found=(tagged(2, 2),)), actions.Adopt())
+    assert ([row.batch_id for row in rebuilt.parts or ()], rebuilt.suspended) == (["batch_1_1", "batch_1_2"], True)
+
+
 def test_a_round_that_status_has_is_not_forgotten_though_the_list_lacks_it() -> None:
     before = status(sent(1, state="completed"), sent(1, 2), part(2, 2, inputFileId="f"), attempt=3)
     rebuilt = led_to(replace(facts(before), found=(tagged(2, 2),)), actions.Adopt())
