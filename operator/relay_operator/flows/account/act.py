@@ -20,6 +20,7 @@ from relay_operator.engine import finalizer
 from relay_operator.engine.account import AccountReady, AccountState, AccountWaiting
 from relay_operator.engine.actions import Nothing
 from relay_operator.engine.backoff import Backoff, advised, jittered
+from relay_operator.engine.endpoints import NOWHERE, Endpoints
 from relay_operator.engine.engine import Engine
 from relay_operator.engine.fence import fence
 from relay_operator.engine.memory import Memory
@@ -56,6 +57,8 @@ class AccountMemory(Memory):
     """When `reconcile-at` may cause a look again."""
     not_before: float = 0.0
     """Until when the cloud wants not to be asked (Retry-After)."""
+    told_by: Endpoints = NOWHERE
+    """Which cloud that is."""
     looked: tuple[int, AccountState | None] = (-1, None)
     """Generation and state at the last look; a change of either causes a look at once."""
     unready: int = 0
@@ -187,7 +190,7 @@ class Actor:
             self.accounts.failed(state, error)
             if state.cloud.silent_since is not None:
                 return self._unanswered(state, error, memory)
-            self._heed(memory, error.retry_after)
+            self._heed(state, memory, error.retry_after)
             if isinstance(error, Forbidden):  # this key can never read the balance
                 memory.glance_at = self.engine.clock() + intervals.settled
             return Nothing()
@@ -219,7 +222,7 @@ class Actor:
         except CloudError as error:
             return self._unanswered(state, error, memory)
         memory.unanswered, memory.deaf = 0, ""
-        self._heed(memory, seen.retry_after)
+        self._heed(state, memory, seen.retry_after)
         memory.incomplete = memory.incomplete + 1 if seen.passing else 0
         if memory.unheld:
             seen = replace(seen, notes=(*seen.notes, memory.unheld))
@@ -244,7 +247,7 @@ class Actor:
 
     def _unanswered(self, state: AccountReady, error: CloudError, memory: AccountMemory) -> Looked:
         """What a read without an answer means; after a while, or if no other call was answered, a state of its own."""
-        self._heed(memory, error.retry_after)
+        self._heed(state, memory, error.retry_after)
         if not self.accounts.listens(state.key) and not self.accounts.deaf_for(state):
             memory.deaf = f"no subscription could be created yet: {error.message}"
         enough = self.settings.unavailable_after_failures
@@ -313,7 +316,8 @@ class Actor:
         await finalizer.release(writer, metadata)
         return Ended()
 
-    def _heed(self, memory: AccountMemory, retry_after: float | None) -> None:
+    def _heed(self, state: AccountReady, memory: AccountMemory, retry_after: float | None) -> None:
+        memory.told_by = state.endpoints
         memory.not_before = self.engine.clock() + advised(retry_after, self.settings.backoff_max_seconds)
 
     def _fenced(self, facts: AccountFacts) -> Cloud:

@@ -71,7 +71,9 @@ class AccountFlow(Flow[AnyAccount, AccountFacts, Action, Result, AccountMemory])
         deleting, ready = metadata.deletion_timestamp is not None, isinstance(state, AccountReady)
         if not isinstance(state, AccountReady):
             memory.unanswered = memory.unanswered + 1 if state.reason is Reason.CLOUD_UNAVAILABLE else 0
-        heard = ready and self.actor.engine.clock() >= memory.not_before
+        heard = isinstance(state, AccountReady) and (
+            self.actor.engine.clock() >= memory.not_before or state.endpoints != memory.told_by
+        )
         silent = isinstance(state, AccountReady) and self.actor.accounts.silent(state)
         look_due = heard and self._look_is_due(obj, state, memory)
         # Counting walks through all dependent objects, so count only for a decision or the status.

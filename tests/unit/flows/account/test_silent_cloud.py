@@ -93,3 +93,16 @@ async def test_what_is_told_of_a_silent_cloud_stays_with_the_next_process(passes
     passes.cloud.failing = ()
     await passes.glances(400)
     assert "Stalled" not in passes.conditions()
+
+
+@pytest.mark.virtual_time
+async def test_another_cloud_is_asked_though_the_former_one_wants_not_to_be(passes: Passes) -> None:
+    await passes.settled()
+    passes.cloud.limited["balance"] = 120
+    for _ in range(3):
+        await passes.look()
+    assert "Stalled" in passes.conditions()
+    passes.cloud.limited.clear()
+    passes.change({"baseUrl": f"{passes.cloud.url}/another"})
+    await passes.go_on(1)
+    assert "Stalled" not in passes.conditions()
