@@ -55,6 +55,8 @@ class Outages:
         self._limit = failures
         self._pause_seconds = pause_seconds
         self._runs: dict[str, _Run] = {}
+        self.silent_since: float | None = None
+        """When the first of all requests since the last answer failed; None if the last request was answered."""
 
     def wait(self, operation: str, now: float) -> float:
         """Seconds until the operation may be tried; 0 if it may go now."""
@@ -69,6 +71,7 @@ class Outages:
 
     def failed(self, operation: str, now: float, reason: str) -> None:
         """Record a request without an answer, or with a 5xx."""
+        self.silent_since = now if self.silent_since is None else self.silent_since
         if self._limit:
             run = self._runs.setdefault(operation, _Run())
             run.failures, run.until, run.reason = run.failures + 1, now + self._pause_seconds, reason
@@ -84,4 +87,5 @@ class Outages:
 
     def answered(self, operation: str) -> None:
         """Record that the cloud answered, whatever it said."""
+        self.silent_since = None
         self._runs.pop(operation, None)

@@ -105,7 +105,7 @@ class Cloud:
         self._circuits = {api: Circuit(self._policy.recheck_seconds) for api in Api}
         self.lists: Final = ListRoom() if lists is None else lists
         """Where its lists have room, and those of guarded Clouds."""
-        self._outages = Outages(self._policy.outage_failures, self._policy.outage_seconds)
+        self._outages = {api: Outages(self._policy.outage_failures, self._policy.outage_seconds) for api in Api}
         self._headers = {
             "Authorization": f"Bearer {api_key}",
             "Accept": "application/json",
@@ -142,6 +142,11 @@ class Cloud:
     def base_url(self) -> str:
         """The management API, without a trailing slash."""
         return self._urls[Api.MANAGEMENT]
+
+    @property
+    def silent_since(self) -> float | None:
+        """Since when, by its clock, the management API has answered no request; None if it answered the last one."""
+        return self._outages[Api.MANAGEMENT].silent_since
 
     async def organization_id(self) -> str:
         """The organization of the key. Raises CloudError if it was not given and the cloud does not tell."""
@@ -229,7 +234,7 @@ class Cloud:
             policy = self._policy_of_small
             return await self._pool.open(UPLOAD_FILE.method, url, headers, body, None, policy, self._may_begin)
 
-        with _Noted(self._outages, UPLOAD_FILE, self._runtime.clock):
+        with _Noted(self._outages[UPLOAD_FILE.api], UPLOAD_FILE, self._runtime.clock):
             try:
                 async with contextlib.aclosing(form.around(chunks)) as pieces:
                     answer = await send(opened, pieces, self._policy)
@@ -250,7 +255,7 @@ class Cloud:
 
         async def opened(position: int, etag: str | None) -> tuple[OpenAnswer, Part]:
             await self._admit(DOWNLOAD_FILE, self._policy.total_seconds / 2)
-            with _Noted(self._outages, DOWNLOAD_FILE, self._runtime.clock):
+            with _Noted(self._outages[DOWNLOAD_FILE.api], DOWNLOAD_FILE, self._runtime.clock):
                 return await self._content(url, position, etag)
 
         return Download(opened, self._runtime.sleep, self._runtime.random, self._policy, offset)
@@ -308,7 +313,7 @@ class Cloud:
         if operation.repeatable:
             seconds = min(self._policy.attempt_seconds, deadline - self._runtime.clock())
         headers = self._headers if content is None else self._headers_with_body
-        with _Noted(self._outages, operation, self._runtime.clock):
+        with _Noted(self._outages[operation.api], operation, self._runtime.clock):
             try:
                 policy = self._policy if large or operation.result is str else self._policy_of_small
                 answer = await self._pool.exchange(
@@ -357,16 +362,17 @@ class Cloud:
         self._check_outage(operation)
         self._check_circuit(operation, circuit.enter(self._runtime.clock()))
         lasts = self._policy.attempt_seconds if operation.repeatable else self._policy.total_seconds
-        self._outages.enter(operation.name, self._runtime.clock(), lasts)
+        self._outages[operation.api].enter(operation.name, self._runtime.clock(), lasts)
 
     def _check_circuit(self, operation: AnyOperation, wait: float) -> None:
         if wait > 0:
             raise errors.CircuitOpen(operation.name, "not sent: the cloud refused this API key", retry_after=wait)
 
     def _check_outage(self, operation: AnyOperation) -> None:
-        wait = 0.0 if operation.priority else self._outages.wait(operation.name, self._runtime.clock())
+        outages = self._outages[operation.api]
+        wait = 0.0 if operation.priority else outages.wait(operation.name, self._runtime.clock())
         if wait > 0:
-            raise errors.HeldBack(operation.name, self._outages.reason(operation.name), retry_after=wait)
+            raise errors.HeldBack(operation.name, outages.reason(operation.name), retry_after=wait)
 
     def _secrets(self, body: BaseModel | None) -> list[str]:
         return [self._api_key, *secrets_in(body)]

@@ -29,6 +29,9 @@ from relay_wire.account import Whoami
 
 _DEAF_SECONDS = 20.0
 """How long an account's first create waits for its webhook subscription, which a cloud may never make."""
+_MAY_ADMIT = "a cluster administrator can give the namespace the labels of its spec.allowedNamespaces, or change these"
+_SILENT_SECONDS = 30.0
+"""How long no call is answered before the account itself asks, though its next look is not due."""
 
 
 class Accounts:
@@ -64,12 +67,12 @@ class Accounts:
         """The account of an object of this namespace. Raises KubeError if the API server cannot be asked."""
         key = self.key_for(namespace, ref)
         if key is None:
-            return AccountWaiting(Reason.ACCOUNT_MISSING, _no_default(namespace))
+            return AccountWaiting(Reason.ACCOUNT_MISSING, _no_default(namespace, None))
         if not await self.admits(key, namespace):
             if ending:
                 return _for_ends_only(await self.state(key))
             if ref is None:
-                return AccountWaiting(Reason.ACCOUNT_MISSING, _no_default(namespace))
+                return AccountWaiting(Reason.ACCOUNT_MISSING, _no_default(namespace, key))
             return AccountRefused(Reason.ACCOUNT_NOT_ALLOWED, _not_admitted(key, namespace))
         return await self.state(key)
 
@@ -168,9 +171,18 @@ class Accounts:
                 connection.suspected = True
             else:
                 connection.doubt(self._clock())
+        since = account.cloud.silent_since
+        if self.silent(account) and since != connection.silent_since:
+            connection.silent_since = since
+            self._queue.add(account.key, Priority.CHANGE)
         refused = whose if isinstance(error, PaymentRequired) else None
         if refused is not None and connection.shortage.refused(refused, self._clock()):
             self._queue.add(account.key, Priority.CHANGE)  # the balance that a later deposit is compared with
+
+    def silent(self, account: AccountReady) -> bool:
+        """Whether the cloud has answered none of the account's calls for a while, and one was sent."""
+        since = account.cloud.silent_since
+        return since is not None and self._clock() - since >= _SILENT_SECONDS
 
     def lacks_funds(self, account: AccountReady, key: ObjectKey) -> bool:
         """Whether the cloud refused this object for lack of funds, and no funds have been added since."""
@@ -257,14 +269,16 @@ def _for_ends_only(state: AccountState) -> AccountState:
 
 def _not_admitted(key: ObjectKey, namespace: str) -> str:
     return (
-        f"the {key} does not admit the namespace {namespace}: a cluster administrator can give the namespace the "
-        "labels of its spec.allowedNamespaces, or change these; or recreate the object with an accountRef to a "
-        "CloudAccount of this namespace"
+        f"the {key} does not admit the namespace {namespace}: {_MAY_ADMIT}; or recreate the object with an accountRef "
+        "to a CloudAccount of this namespace"
     )
 
 
-def _no_default(namespace: str) -> str:
-    return (
-        f"the namespace {namespace} has no CloudAccount named {DEFAULT_NAME}, and no ClusterCloudAccount of that name "
-        "admits it: create one, or name an account in accountRef"
-    )
+def _no_default(namespace: str, shared: ObjectKey | None) -> str:
+    """The message if there is no default account for the namespace; `shared` is one that does not admit it."""
+    if shared is None:
+        why, way_out = "there is no ClusterCloudAccount of that name", "create one"
+    else:
+        why, way_out = f"the {shared} does not admit it", _MAY_ADMIT
+    lacks = f"the namespace {namespace} has no CloudAccount named {DEFAULT_NAME}, and {why}"
+    return f"{lacks}: {way_out}, or name an account in accountRef"

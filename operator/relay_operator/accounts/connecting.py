@@ -71,6 +71,8 @@ class Connection:
     """Whether the inference URL refused the key: only the management API tells whether the key or the URL is wrong."""
     doubt_at: float = float("-inf")
     """When the next refusal of the inference URL raises a doubt: a wrong URL refuses for as long as it is wrong."""
+    silent_since: float | None = None
+    """Since when the cloud answered no call when the account was last told so."""
     usable_since: float | None = None
     evidence: Evidence = field(default_factory=Evidence)
     listening: bool = False

@@ -17,11 +17,13 @@ from relay_operator.api.inferencebatch_spec import (
     BatchSpec,
     OutputConfigMapRef,
 )
-from relay_operator.api.meta import Model, Resource, Time
+from relay_operator.api.meta import ANNOTATION_PREFIX, Model, Resource, Time
 from relay_operator.api.parts import DAY
 from relay_operator.api.references import LabelKey, LabelValue
 from relay_operator.api.schema import atomic, field_rules, rules
 
+SCHEDULE_LABEL: Final = f"{ANNOTATION_PREFIX}schedule"
+"""The label with the schedule's name, on each of its batches."""
 SHOWN_ACTIVE: Final = 100
 MAX_NAME: Final = 52
 """The longest name: a label's 63 characters without the suffix, the minutes since 1970, as with CronJob."""

@@ -90,9 +90,10 @@ _BY_CODE: Mapping[str, Refusal] = {
     "POD_NODE_NO_INFINIBAND": Refusal(Reason.POD_NODE_NO_INFINIBAND, stalled=True, retry=RetryKind.SLOW),
     LAST_OWNER: Refusal(Reason.LAST_OWNER, stalled=True, retry=RetryKind.SLOW),
     "LANE_INTENT_REQUIRED": Refusal(Reason.LANE_INTENT_REQUIRED, stalled=True, retry=RetryKind.SLOW),
+    "SPEND_LIMIT_REACHED": Refusal(Reason.WAITING_FOR_BUDGET, stalled=False, retry=RetryKind.SLOW),
     REPLICAS_OUT_OF_BOUNDS: Refusal(Reason.REPLICAS_OUT_OF_BOUNDS, stalled=True, retry=RetryKind.SLOW),
 }
-_TELLING = (errors.BadRequest, errors.Forbidden, errors.Conflict)
+_TELLING = (errors.BadRequest, errors.PaymentRequired, errors.Forbidden, errors.Conflict)
 """Errors whose code says more than their status, which section 7 does not give for each code."""
 _REFUSALS: tuple[tuple[type[CloudError], Refusal], ...] = (
     (errors.CapacityExhausted, Refusal(Reason.WAITING_FOR_CAPACITY, stalled=False, retry=RetryKind.ADVISED)),
@@ -112,7 +113,7 @@ _UNREACHABLE = Refusal(Reason.CLOUD_UNAVAILABLE, stalled=False, retry=RetryKind.
 
 
 def refusal(error: CloudError) -> Refusal:
-    """The row for an error: a 400, 403, 409 or 422 by its code, if that is known, other errors by their class."""
+    """The row for an error: a 400, 402, 403, 409 or 422 by its code, if that is known, other errors by their class."""
     by_code = _BY_CODE.get(error.code or "") if isinstance(error, _TELLING) else None
     return by_code or next((row for kind, row in _REFUSALS if isinstance(error, kind)), _UNREACHABLE)
 

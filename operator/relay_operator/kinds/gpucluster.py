@@ -37,6 +37,7 @@ from relay_operator.flows.wiring import Parts
 from relay_operator.kinds.by_name import by_name
 from relay_operator.kinds.comparison import differing, same_named
 from relay_operator.kinds.container import ONE_CREDENTIAL, ContainerSpec, credential, requested, unchangeable
+from relay_operator.kinds.replicas import said
 from relay_wire.clusters import ClusterCreate, ClusterDetail, ClusterScale, ClusterStatus, ClusterSummary, Replica
 
 MAX_REPLICAS = 1000
@@ -320,14 +321,12 @@ class GpuClusters(ExternalResource[GpuClusterSpec, GpuClusterStatus, SeenCluster
 
     def detail(self, observed: SeenCluster) -> str:
         summary, detail = observed.summary, observed.detail
-        counts = f"{summary.active_replicas or 0} of {summary.replica_count} replicas healthy"
         if detail is None:
-            return f"the cloud says {summary.status}, {counts}"
+            return said(summary.status, summary.active_replicas, summary.replica_count, None)
         ailing = (f"{replica.id} {replica.status}" for replica in detail.replicas if not replica.healthy)
         named = ", ".join(islice(ailing, _NAMED_REPLICAS))
-        reason = f": {detail.status_reason}" if detail.status_reason else ""
         which = f"; not healthy: {named}" if named else ""
-        return f"the cloud says {detail.status}, {counts}{which}{reason}"
+        return said(detail.status, summary.active_replicas, summary.replica_count, detail.status_reason, which)
 
     def reached(self, observed: SeenCluster) -> Reached | None:
         detail = observed.detail

@@ -30,6 +30,7 @@ from relay_operator.flows.wiring import Parts
 from relay_operator.kinds import lanes
 from relay_operator.kinds.comparison import env_as_written
 from relay_operator.kinds.records import NO_LIST
+from relay_operator.kinds.replicas import said
 from relay_operator.kinds.serving_request import (
     OF_A_RUNNING_GREEN,
     REPLICAS,
@@ -184,9 +185,7 @@ class ServingDeployments(ExternalResource[ServingDeploymentSpec, ServingDeployme
 
     def detail(self, observed: Seen) -> str:
         row = observed.row
-        reason = f": {row.status_reason}" if row.status_reason else ""
-        counts = f"{row.replicas_ready or 0} of {row.replicas_desired or 0} replicas healthy"
-        return f"the cloud says {row.status}, {counts}{reason}"
+        return said(row.status, row.replicas_ready, row.replicas_desired or 0, row.status_reason)
 
     def told(self, obj: Serving, observed: Seen) -> Mapping[str, object]:
         row, price, replicas = observed.row, observed.row.price_per_hour_cents, observed.row.replicas_desired

@@ -259,6 +259,10 @@ def test_status_shows_what_the_cloud_has() -> None:
         kind().detail(Seen(Deployment(id="dep_1", status="running")))
         == "the cloud says running, 0 of 0 replicas healthy"
     )
+    seen = row(
+        status="degraded", statusReason="1 of 2 replicas are healthy. No room.", replicasReady=1, replicasDesired=2
+    )
+    assert kind().detail(Seen(seen)) == "the cloud says degraded: 1 of 2 replicas are healthy. No room."
     assert kind().models(serving()) == ("h200", "h100")
     assert not kind().input_refs(serving()).any
     assert kind().runs

@@ -20,6 +20,7 @@ from relay_operator.engine import finalizer
 from relay_operator.engine.account import AccountReady, AccountState, AccountWaiting
 from relay_operator.engine.actions import Nothing
 from relay_operator.engine.backoff import Backoff, advised, jittered
+from relay_operator.engine.endpoints import NOWHERE, Endpoints
 from relay_operator.engine.engine import Engine
 from relay_operator.engine.fence import fence
 from relay_operator.engine.memory import Memory
@@ -56,6 +57,8 @@ class AccountMemory(Memory):
     """When `reconcile-at` may cause a look again."""
     not_before: float = 0.0
     """Until when the cloud wants not to be asked (Retry-After)."""
+    told_by: Endpoints = NOWHERE
+    """Which cloud that is."""
     looked: tuple[int, AccountState | None] = (-1, None)
     """Generation and state at the last look; a change of either causes a look at once."""
     unready: int = 0
@@ -135,8 +138,6 @@ class Actor:
         await self.engine.leftovers.save(())
         match action:
             case Look(read_only):
-                if is_asked(facts.account):
-                    memory.heed_at = self.engine.clock() + _GLANCES * self.engine.intervals.transition
                 return await self._look(facts, memory, read_only=read_only)
             case Glance(read_only):
                 return await self._glance(facts, memory, read_only=read_only)
@@ -180,23 +181,28 @@ class Actor:
         return name if isinstance(account, CloudAccount) and self.settings.may_hold_secret(name) else None
 
     async def _glance(self, facts: AccountFacts, memory: AccountMemory, *, read_only: bool) -> Result:
-        """Read the balance, one request; if it rose, a look follows and reports the rest."""
+        """Read the balance, one request; if it rose, or a look is due, a look follows and reports the rest."""
         state, intervals = facts.usable, self.engine.intervals
         memory.glance_at = self.engine.clock() + _GLANCES * intervals.transition
         try:
             balance = await state.cloud.call(GET_BALANCE, large=True)
         except CloudError as error:
             self.accounts.failed(state, error)
-            self._heed(memory, error.retry_after)
+            if state.cloud.silent_since is not None:
+                return self._unanswered(state, error, memory)
+            self._heed(state, memory, error.retry_after)
             if isinstance(error, Forbidden):  # this key can never read the balance
                 memory.glance_at = self.engine.clock() + intervals.settled
             return Nothing()
+        memory.unanswered = 0
         rose = self.accounts.funds(facts.key, balance.available_cents)
-        return await self._look(facts, memory, read_only=read_only) if rose else Glanced(balance)
+        return await self._look(facts, memory, read_only=read_only) if rose or facts.view.look_due else Glanced(balance)
 
     async def _look(self, facts: AccountFacts, memory: AccountMemory, *, read_only: bool) -> Looked:
-        """Look at the organization. After a while, a cloud that does not answer becomes a state of its own."""
+        """Look at the organization."""
         account, state, key = facts.account, facts.usable, facts.key
+        if is_asked(account):
+            memory.heed_at = self.engine.clock() + _GLANCES * self.engine.intervals.transition
         await self._learn_admitted(state)
         paid = self.budgets.paid(state)
         try:
@@ -214,14 +220,9 @@ class Actor:
             self.accounts.failed(state, error)
             return Looked(await self.accounts.state(key), None)
         except CloudError as error:
-            memory.unanswered += 1
-            self._heed(memory, error.retry_after)
-            if not self.accounts.listens(key) and not self.accounts.deaf_for(state):
-                memory.deaf = f"no subscription could be created yet: {error.message}"
-            patient = memory.unanswered < self.settings.unavailable_after_failures
-            return Looked(state if patient else AccountWaiting(Reason.CLOUD_UNAVAILABLE, error.message), None)
+            return self._unanswered(state, error, memory)
         memory.unanswered, memory.deaf = 0, ""
-        self._heed(memory, seen.retry_after)
+        self._heed(state, memory, seen.retry_after)
         memory.incomplete = memory.incomplete + 1 if seen.passing else 0
         if memory.unheld:
             seen = replace(seen, notes=(*seen.notes, memory.unheld))
@@ -243,6 +244,16 @@ class Actor:
             self.accounts.funds(key, seen.balance.available_cents, floor)
             self.metrics.on_balance(key.namespace, key.name, seen.balance.available_cents, burn, floor)
         return Looked(state, seen)
+
+    def _unanswered(self, state: AccountReady, error: CloudError, memory: AccountMemory) -> Looked:
+        """What a read without an answer means; after a while, or if no other call was answered, a state of its own."""
+        self._heed(state, memory, error.retry_after)
+        if not self.accounts.listens(state.key) and not self.accounts.deaf_for(state):
+            memory.deaf = f"no subscription could be created yet: {error.message}"
+        enough = self.settings.unavailable_after_failures
+        memory.unanswered = max(memory.unanswered + 1, enough if self.accounts.silent(state) else 0)
+        patient = memory.unanswered < enough
+        return Looked(state if patient else AccountWaiting(Reason.CLOUD_UNAVAILABLE, error.message), None)
 
     async def _learn_admitted(self, state: AccountReady) -> None:
         """Find out whose reservations count: those of a former process, of paused objects, and of namespaces let go.
@@ -305,7 +316,8 @@ class Actor:
         await finalizer.release(writer, metadata)
         return Ended()
 
-    def _heed(self, memory: AccountMemory, retry_after: float | None) -> None:
+    def _heed(self, state: AccountReady, memory: AccountMemory, retry_after: float | None) -> None:
+        memory.told_by = state.endpoints
         memory.not_before = self.engine.clock() + advised(retry_after, self.settings.backoff_max_seconds)
 
     def _fenced(self, facts: AccountFacts) -> Cloud:

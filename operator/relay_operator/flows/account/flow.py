@@ -71,7 +71,10 @@ class AccountFlow(Flow[AnyAccount, AccountFacts, Action, Result, AccountMemory])
         deleting, ready = metadata.deletion_timestamp is not None, isinstance(state, AccountReady)
         if not isinstance(state, AccountReady):
             memory.unanswered = memory.unanswered + 1 if state.reason is Reason.CLOUD_UNAVAILABLE else 0
-        heard = ready and self.actor.engine.clock() >= memory.not_before
+        heard = isinstance(state, AccountReady) and (
+            self.actor.engine.clock() >= memory.not_before or state.endpoints != memory.told_by
+        )
+        silent = isinstance(state, AccountReady) and self.actor.accounts.silent(state)
         look_due = heard and self._look_is_due(obj, state, memory)
         # Counting walks through all dependent objects, so count only for a decision or the status.
         in_use = self._in_use(turn.key) if deleting or look_due else Counter[str]()
@@ -85,7 +88,10 @@ class AccountFlow(Flow[AnyAccount, AccountFacts, Action, Result, AccountMemory])
             refused=isinstance(state, AccountRefused),
             subscribed=obj.status.webhook is not None,
             look_due=look_due,
-            glance_due=heard and self.actor.engine.clock() >= memory.glance_at and self.actor.accounts.short(turn.key),
+            glance_due=heard
+            and self.actor.engine.clock() >= memory.glance_at
+            and (silent or self.actor.accounts.short(turn.key)),
+            silent=silent,
             overdue=turn.now - (metadata.deletion_timestamp or turn.now) > _GIVE_UP,
         )
         return AccountFacts(turn.key, obj, turn.now, state, in_use, view)
@@ -99,6 +105,10 @@ class AccountFlow(Flow[AnyAccount, AccountFacts, Action, Result, AccountMemory])
 
     def _in_use(self, key: ObjectKey) -> Counter[str]:
         return Counter(dependent.kind for dependent, entry in self.actor.engine.cache.users(key) if depends(key, entry))
+
+    def _all_go(self, key: ObjectKey) -> bool:
+        users = self.actor.engine.cache.users(key)
+        return all(entry.deleting for dependent, entry in users if depends(key, entry))
 
     def _is_held(self, key: ObjectKey, memory: AccountMemory, *, used: bool, deleting: bool) -> bool:
         """Whether objects use the account, or late creates, which only its key can end, still hold it."""
@@ -134,6 +144,7 @@ class AccountFlow(Flow[AnyAccount, AccountFacts, Action, Result, AccountMemory])
             seen=seen,
             glimpse=OrganizationSeen(result.balance) if isinstance(result, Glanced) else None,
             unheld=memory.unheld if isinstance(action, End) else "",
+            all_going=self._all_go(facts.key) if facts.view.deleting else False,
             ending_late=facts.view.in_use and facts.in_use.total() == 0,
             outdated=bool(turn.outdated),
             unclaimed=(*self.actor.engine.vanished.of(facts.key), *self._left(facts.key, Fate.LATE))[:MAX_OWNERLESS],
@@ -164,7 +175,11 @@ class AccountFlow(Flow[AnyAccount, AccountFacts, Action, Result, AccountMemory])
             return max(Backoff(transition, reread).after(tries, random), told), Priority.RETRY
         short, doubted = self.actor.accounts.short(facts.key), self.actor.budgets.is_doubted(facts.key)
         asked = is_asked(facts.account) and not facts.view.look_due
-        wanted = ((memory.glance_at, short), (memory.recheck_at, doubted), (memory.heed_at, asked))
+        wanted = (
+            (memory.glance_at, short or facts.view.silent),
+            (memory.recheck_at, doubted),
+            (memory.heed_at, asked),
+        )
         if reads := [at for at, waits in wanted if waits]:
             due = max(min(reads), memory.not_before) - engine.clock()
             return min(max(due, 0), reread), Priority.RETRY

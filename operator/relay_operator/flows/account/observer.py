@@ -103,7 +103,7 @@ class AccountObserver:
         if parts.failed is None:
             self.accounts.listening(account.key)
         missing = None
-        if webhook is not None and webhook.id:
+        if webhook is not None and webhook.id and parts.failed is None:
             missing = await why_missing(cloud, webhook.id, self.accounts.evidence(account.key))
         # The specification describes this route, and every cloud serves it: if it fails, the cloud is not well.
         balance = await parts.ask(_balance(cloud), "the balance cannot be read", shows_health=True)

@@ -17,7 +17,7 @@ class Look:
 
 @dataclass(frozen=True, slots=True)
 class Glance:
-    """Read only the balance, while some object waits for funds; if it rose, look at the rest."""
+    """Read only the balance, while some object waits for funds or the cloud is silent; if it rose, look at the rest."""
 
     read_only: bool
 
@@ -50,6 +50,8 @@ class View:
     subscribed: bool = False
     look_due: bool = False
     glance_due: bool = False
+    silent: bool = False
+    """Whether the cloud has answered nothing for a while: it is only glanced at until it does."""
     overdue: bool = False
     """Whether the account's end has waited long enough for a silent cloud; a dead subscription costs nothing."""
 
@@ -74,7 +76,7 @@ def _unusable(view: View) -> Action | None:
 
 def _look(view: View) -> Action | None:
     """An account being deleted may be in a namespace being deleted, where no Secret can be written: only read."""
-    return Look(read_only=view.paused or view.deleting) if view.look_due else None
+    return Look(read_only=view.paused or view.deleting) if view.look_due and not view.silent else None
 
 
 def _glance(view: View) -> Action | None:

@@ -61,6 +61,8 @@ class AccountFinding:
     """None if the cloud was not asked this time; status then keeps what it says about the cloud."""
     glimpse: OrganizationSeen | None = None
     """The balance alone, if nothing else was asked."""
+    all_going: bool = False
+    """Whether all objects that depend on it are being deleted."""
     ending_late: bool = False
     """Whether nothing but a late create still needs an account that is being deleted."""
     unheld: str = ""
@@ -167,7 +169,8 @@ def _usable(before: AccountStatus, finding: AccountFinding) -> Iterator[Wanted]:
     state, deleting = finding.state, finding.account.metadata.deletion_timestamp is not None
     depending = list(_counted(finding.in_use)) if deleting else []
     if depending:
-        message = f"kept while objects depend on it: {', '.join(depending)}; delete them first"
+        todo = "they are being deleted" if finding.all_going else "delete them first"
+        message = f"it is kept while objects depend on it: {', '.join(depending)}; {todo}"
         yield Wanted(ConditionType.STALLED, "True", Reason.IN_USE, message)
     elif finding.unheld:
         yield Wanted(ConditionType.STALLED, "True", Reason.DELETING, finding.unheld)
@@ -180,6 +183,8 @@ def _usable(before: AccountStatus, finding: AccountFinding) -> Iterator[Wanted]:
         notes = finding.seen.notes if finding.seen is not None else ()
         message = ready.message if keeps and ready is not None else "; ".join(("the key works", *notes))
         yield Wanted(ConditionType.READY, "True", Reason.AVAILABLE, message)
+        if finding.seen is None and finding.glimpse is None and not deleting:
+            yield from _silence(before)
         return
     silent = state.reason is Reason.CLOUD_UNAVAILABLE
     ready = conditions.find(before.conditions, ConditionType.READY)
@@ -187,11 +192,21 @@ def _usable(before: AccountStatus, finding: AccountFinding) -> Iterator[Wanted]:
         yield _as_it_was(ready)
     else:
         yield Wanted(ConditionType.READY, "Unknown" if silent else "False", state.reason, state.message)
-    if deleting or (silent and finding.failures < finding.unavailable_after):
+    if deleting:
+        return
+    if silent and finding.failures < finding.unavailable_after:
+        yield from _silence(before)
         return
     waits = state.reason in MAY_COME and not conditions.waited_out(before.conditions, state.reason, finding.now)
     trouble = ConditionType.RECONCILING if waits else ConditionType.STALLED
     yield Wanted(trouble, "True", state.reason, state.message)
+
+
+def _silence(before: AccountStatus) -> Iterator[Wanted]:
+    """What status says of a silent cloud, which holds until it answers: another process has to find it silent anew."""
+    stalled = conditions.find(before.conditions, ConditionType.STALLED)
+    if stalled is not None and stalled.reason == Reason.CLOUD_UNAVAILABLE:
+        yield _as_it_was(stalled)
 
 
 def _counted(used: InUse) -> Iterator[str]:

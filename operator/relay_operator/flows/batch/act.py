@@ -43,7 +43,7 @@ from relay_operator.flows.batch.facts import BatchMemory, Facts, running, runnin
 from relay_operator.flows.batch.files import clear, clear_results
 from relay_operator.flows.batch.gather import job_of
 from relay_operator.flows.batch.names import create_of, metadata_of, tag_of
-from relay_operator.flows.batch.plan import UNSEEN
+from relay_operator.flows.batch.plan import UNSEEN, Sight
 from relay_operator.flows.batch.publishing import Publishing, unpublished
 from relay_operator.flows.batch.result import (
     Begun,
@@ -286,7 +286,8 @@ class Actor:
                 await unless_absent(self._fenced(facts), CANCEL_BATCH, batch_id)  # if it is absent, the next look shows
             except CloudError as error:
                 self.accounts.failed(account, error, facts.key)
-                if unseen and not isinstance(error, RateLimited | Withheld):
+                silent = facts.view.sight is Sight.BLIND and not isinstance(error, RateLimited | Withheld)
+                if silent or isinstance(error, Conflict):
                     memory.shown.discard(batch_id)
                 if part.state == predicates.GONE and isinstance(error, Conflict):
                     memory.cancelled[batch_id] = self.clock()  # it has ended; nobody reads it any more

@@ -68,7 +68,10 @@ class BatchMemory(SearchingMemory):
     cancelled: dict[str, float] = field(default_factory=dict)
     """When each batch was last asked to cancel."""
     shown: set[str] = field(default_factory=set)
-    """Batches that this process knows to be this object's; one leaves if the cloud refuses to cancel it unseen."""
+    """Batches that this process knows to be this object's, until the cloud refuses to cancel one, or does not answer.
+
+    The next look that shows such a batch adds it again.
+    """
     missing: dict[str, float] = field(default_factory=dict)
     """Since when the cloud has not found each batch, or shows it as final without its answers."""
     told_at: float = 0.0

@@ -7,6 +7,7 @@ from typing import Final
 from relay_operator.api.conditions import Reason
 from relay_operator.api.inferencebatch import Ending, InferenceBatchStatus, InputStatus, OutputStatus, PartStatus
 from relay_operator.api.inferencebatch_spec import RecordRetry
+from relay_operator.api.inferencebatchschedule import SCHEDULE_LABEL
 from relay_operator.api.meta import CreateIntent
 from relay_operator.engine.account import sent_with
 from relay_operator.engine.actions import Wait
@@ -68,7 +69,12 @@ def after(facts: Facts, action: Action, result: Result) -> InferenceBatchStatus:
             return _with(status, _decided(facts, action))
 
 
-_ANEW = "; nothing was paid: delete this batch, and apply it again"
+def _anew(facts: Facts) -> str:
+    """How to get the answers of a batch for which nothing was paid."""
+    again = "delete this batch, and apply it again"
+    if SCHEDULE_LABEL in facts.obj.metadata.labels:
+        again = "correct output in the schedule's batchTemplate, for the next batch"
+    return f"; nothing was paid: {again}"
 
 
 def is_final(status: int | None) -> bool:
@@ -162,8 +168,10 @@ def _rebuilt(facts: Facts, found: Iterable[Batch]) -> Fields:
         if row.round == number:
             parts.setdefault((row.round, row.part), row)
     # Who cancelled the round is lost: if it was a suspension, it may go on, and if not, the reason is found again.
-    own = {row.batch_id for row in parts.values() if row.round == number}
-    cut = any(batch.id in own and batch.status in predicates.CUT for _, batch in tags)
+    told = {batch.id: batch.status for _, batch in tags}
+    cut = any(
+        predicates.CUT & {row.state, told.get(row.batch_id or "")} for row in parts.values() if row.round == number
+    )
     fields: Fields = {
         "parts": [parts[place] for place in sorted(parts)],
         "round": number,
@@ -216,7 +224,7 @@ def _recorded(facts: Facts) -> Fields:
             return {"cleared": True}
         case WorkRefused(reason, message, problems) if facts.status.output is None:
             unpaid = reason in predicates.MISPLACED and predicates.nothing_sent(facts.status)
-            return _refused(facts, reason, message + _ANEW * unpaid) | {"problems": list(problems) or None}
+            return _refused(facts, reason, message + _anew(facts) * unpaid) | {"problems": list(problems) or None}
         case WorkRefused(reason, message, _):
             return _unpublished(facts, reason, message)
         case WorkTroubled(reason, message) if gives_up(facts, reason) and facts.status.completion_time is None:

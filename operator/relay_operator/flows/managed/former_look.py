@@ -85,8 +85,7 @@ class FormerLooker(Generic[SpecT, StatusT, ObsT]):
         except NotFound:
             return None
         subject.memory.formers_missing = ("", 0.0)
-        if not strange:
-            subject.memory.former_shown = (row.id, subject.endpoint)
+        subject.memory.former_shown = ("", "") if strange else (row.id, subject.endpoint)
         return observed, strange
 
     def _absent(self, row: FormerResource, memory: ManagedMemory) -> bool:

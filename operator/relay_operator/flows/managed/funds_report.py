@@ -20,7 +20,9 @@ _SUPPOSED = "if the balance stopped it, it is "
 
 def short_of_funds(facts: Facts[SpecT, StatusT, ObsT], refusal: Report) -> Report:
     """The report on a refusal for lack of funds; a stopped resource may have a deadline."""
-    return held_back(facts, refusal, "") if facts.view.seen is Seen.STOPPED else unfunded(refusal)
+    if facts.view.seen is not Seen.STOPPED:
+        return unfunded(refusal)
+    return held_back(facts, refusal, "" if refusal.reason is Reason.BALANCE_EXHAUSTED else _SUPPOSED)
 
 
 def held_back(facts: Facts[SpecT, StatusT, ObsT], report: Report, supposed: str = _SUPPOSED) -> Report:

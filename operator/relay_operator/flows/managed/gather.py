@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Generic
 
-from relay_client.errors import CloudError, CloudUnavailable, Unreadable
+from relay_client.errors import CloudError
 from relay_operator.api import meta
 from relay_operator.api.conditions import Reason
 from relay_operator.api.meta import CreateIntent, Identity, MalformedIntent, ObjectKey, Resource
@@ -18,7 +18,6 @@ from relay_operator.engine.account import (
     AccountWaiting,
     elsewhere,
     identity_in,
-    moved,
     not_served,
     pinned,
 )
@@ -30,7 +29,6 @@ from relay_operator.engine.identity import Installation, gave
 from relay_operator.engine.rules import Account
 from relay_operator.flows.managed import links, predicates
 from relay_operator.flows.managed.abilities import nameless, shown_once
-from relay_operator.flows.managed.actions import STOP, Delete, Update
 from relay_operator.flows.managed.facts import Facts
 from relay_operator.flows.managed.former import STUCK, former, is_full
 from relay_operator.flows.managed.former_look import FormerLooker
@@ -46,6 +44,7 @@ from relay_operator.flows.managed.search import Sight
 from relay_operator.flows.managed.shown_once import NOT_KEPT, Kept, Life, ValueKeeper, value_of
 from relay_operator.flows.managed.step import Step, ahead_of, step_of
 from relay_operator.flows.managed.subject import Subject
+from relay_operator.flows.managed.unseen import Unseen
 from relay_operator.flows.managed.view import Demand, Difference, Former, Gate, Seen, Undecided, Value, View
 
 _PASSING = frozenset(
@@ -58,7 +57,6 @@ _PASSING = frozenset(
     }
 )
 """Reasons for which none of the objects that use an account can ask for anything."""
-_UNSURE_IN_A_LIST = frozenset({Seen.MISSING, Seen.GONE})
 _LOOKS = 3
 """Looks in a row without an answer for which an object keeps its place in the budgets' lines."""
 
@@ -104,12 +102,14 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
     former_looker: FormerLooker[SpecT, StatusT, ObsT] = field(init=False)
     given: GivenLooker[SpecT, StatusT, ObsT] = field(init=False)
     gates: Gates = field(init=False)
+    unseen: Unseen[SpecT, StatusT, ObsT] = field(init=False)
 
     def __post_init__(self) -> None:
         self.looker = Looker(self.resource, self.cache, self.clock, self.delays, self.installation)
         self.former_looker = FormerLooker(self.looker, self.accounts, self.longest_wait)
         self.given = GivenLooker(self.resource, self.cache, self.inputs, self.funding)
         self.gates = Gates(self.accounts, self.cache, self.longest_wait)
+        self.unseen = Unseen(self.looker)
 
     async def gather(
         self, turn: Turn, obj: Resource[SpecT, StatusT], memory: ManagedMemory
@@ -268,7 +268,7 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
                 gated = unfit
             elif unusable := given.unusable(self.resource, obj):
                 gated = replace(gated, gate=Gate.ENV_MISSING, note=unusable)
-        change = step.change or self._unseen_stop(subject, sight)
+        change = step.change or self.unseen.stop(subject, sight)
         step = replace(step, ends_first=step.ends_first and gated.gate in _MAY_END, change=change)
         linked = self.given.links(subject, anew=True) if step.beside or step.ends_first else given.linked
         sent = self._sent(subject, change) if sight.observed is not None else ""
@@ -300,7 +300,7 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
             may_run=sight.observed is not None and predicates.may_run(self.resource, obj, sight.observed),
             held_back=step.held_back,
             replacing=bool(obj.status.replacing),
-            unended=self._unended(subject, sight),
+            unended=self.unseen.unended(subject, sight),
             difference=step.difference,
             expired=predicates.expired(obj, sight.seen, subject.turn.now),
             change=prospect.ahead.change,
@@ -342,39 +342,6 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
         if value in {Value.LOST, Value.DUE} and sight.seen is Seen.READY and is_full(obj.status):
             return Value.STUCK, replace(kept, taken=STUCK)
         return value, kept
-
-    def _unended(self, subject: Subject[SpecT, StatusT], sight: Sight[ObsT]) -> bool:
-        """Whether the cloud does not show the resource, and this process has not told it to end it.
-
-        Where only a list shows it, this holds however long the list has lacked it. If the account does not admit the
-        namespace, only the resource's name proves whose it is, so that what is not shown is not ended.
-        A look that failed shows nothing, either: what this process has seen before in this cloud is then ended.
-        """
-        if sight.observed is not None or subject.memory.terminated[0] == subject.obj.status.id:
-            return False
-        if sight.error is not None:
-            return self._is_ours_unseen(subject, sight.error, Delete())
-        unsure = _UNSURE_IN_A_LIST if self.resource.only_listed else {Seen.MISSING}
-        return subject.account.admits and sight.seen in unsure
-
-    def _unseen_stop(self, subject: Subject[SpecT, StatusT], sight: Sight[ObsT]) -> Change | None:
-        """The stop of what costs and cannot be looked at, if this process has not sent it; None if there is none."""
-        obj, sent = subject.obj, subject.memory.sent
-        told = sent is not None and (sent.cloud_id, sent.name) == (obj.status.id, STOP)
-        if sight.error is None or told or not self._is_ours_unseen(subject, sight.error, Update(STOP)):
-            return None
-        return predicates.unseen_stop(self.resource, obj, subject.turn.now)
-
-    def _is_ours_unseen(self, subject: Subject[SpecT, StatusT], error: CloudError, action: Delete | Update) -> bool:
-        """Whether the action may be sent though the look failed: this process has seen the resource in this cloud.
-
-        Once the cloud did not answer that, either, the action waits for a look.
-        """
-        obj, memory = subject.obj, subject.memory
-        seen_before = memory.known[0] != "" and memory.known[0] == obj.status.id
-        here = not moved(obj.status.identity, subject.endpoint) and not self.looker.is_restored(obj)
-        silent = isinstance(error, CloudUnavailable | Unreadable)
-        return silent and subject.account.admits and seen_before and here and memory.silent != action
 
     def _used(self, key: ObjectKey, demand: Demand) -> str:
         """Why the resource has to stay, or to run on; empty if it need not."""

@@ -115,6 +115,7 @@ class Looker(Searcher[SpecT, StatusT, ObsT]):
         strange = self.strange(subject, obj.status.id or "", obj.status.cloud_name, observed)
         memory.missing = ("", 0.0)
         account.unclaimed.discard(obj.status.id or "")
+        memory.foreign = (obj.status.id or "") if strange else ""
         if strange:
             return Sight(Seen.FOREIGN, note=strange)
         if memory.known[0] != obj.status.id:

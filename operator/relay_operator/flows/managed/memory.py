@@ -29,10 +29,12 @@ class ManagedMemory(SearchingMemory):
     """Token of the intent whose resource a webhook may name, and since when this process has waited for that."""
     known: tuple[str, float] = ("", 0.0)
     """The id of the resource, and since when this process has known that it was created."""
+    foreign: str = ""
+    """The id in status, if the cloud showed another's resource under it when it showed one last."""
     missing: tuple[str, float] = ("", 0.0)
     """The id that the cloud does not find, and since when."""
     former_shown: tuple[str, str] = ("", "")
-    """The former resource that the cloud showed last, and which cloud did."""
+    """The former resource that the cloud showed last as the object's, and which cloud did."""
     formers_missing: tuple[str, float] = ("", 0.0)
     """The same of a former resource that is to be ended."""
     intent: CreateIntent | None = None

@@ -97,12 +97,10 @@ def _blind(view: View) -> Action | None:
     """What costs is ended or stopped though it cannot be looked at now."""
     if view.seen is not Seen.BLIND:
         return None
-    if _unended(view):
-        return _in_use(view) or Delete()
-    if view.change == STOP and view.demand is not Demand.DELETE:
-        return _spared(view) or Update(STOP)
+    stops = view.change == STOP and view.demand is not Demand.DELETE
+    end = Update(STOP) if stops else Delete() if _unended(view) else None
     former = _delete_former(view) if view.demand is Demand.DELETE else None
-    return former or Wait(Reason.CLOUD_UNAVAILABLE)
+    return (end and _spared(view)) or former or end or Wait(Reason.CLOUD_UNAVAILABLE)
 
 
 def _foreign(view: View) -> Action | None:

@@ -1,5 +1,6 @@
 """What the cloud shows of a resource, as a report. Pure."""
 
+from collections.abc import Mapping
 from typing import assert_never
 
 from relay_operator.api.conditions import ConditionType, Reason
@@ -7,7 +8,7 @@ from relay_operator.api.meta import rfc3339
 from relay_operator.api.workload import SpecT, StatusT, WorkloadSpec
 from relay_operator.engine.report import Report, Return
 from relay_operator.flows.managed import predicates, schedule, workload
-from relay_operator.flows.managed.abilities import drain, is_powered
+from relay_operator.flows.managed.abilities import drain, is_powered, is_priced
 from relay_operator.flows.managed.facts import Facts
 from relay_operator.flows.managed.funds_report import doomed, kept
 from relay_operator.flows.managed.resource import ObsT, Progress
@@ -36,18 +37,25 @@ def progressing(facts: Facts[SpecT, StatusT, ObsT], observed: ObsT) -> Report:
             return Report("False", ConditionType.STALLED, Reason.FAILED, detail, Return.SETTLED)
         case (Progress.PENDING | Progress.GONE) as progress:
             begins = Reason.DEPLOYING if _runs(facts) else Reason.CREATING
-            stops = facts.resource.told(facts.obj, observed).get("state") == "stopping"
-            if progress is Progress.PENDING and not stops and _stops_later(facts):
-                detail = f"it is stopped as soon as it runs; {detail}"
+            shown = facts.resource.told(facts.obj, observed)
+            stops = shown.get("state") == "stopping"
+            if progress is Progress.PENDING and not stops and (later := _later(facts, shown)):
+                detail = f"it is {later} as soon as it runs; {detail}"
             return Report("False", ConditionType.RECONCILING, Reason.STOPPING if stops else begins, detail)
         case _ as never:
             assert_never(never)
 
 
-def _stops_later(facts: Facts[SpecT, StatusT, ObsT]) -> bool:
-    """Whether it is to be stopped, which the cloud refuses until it runs."""
-    held = facts.view.deleting or facts.view.paused or facts.view.plan_only or not is_powered(facts.resource)
-    return not held and not predicates.running_wanted(facts.obj, facts.now)
+def _later(facts: Facts[SpecT, StatusT, ObsT], shown: Mapping[str, object]) -> str:
+    """What is to be done to it, which the cloud refuses until it runs; empty if nothing is."""
+    resource, obj = facts.resource, facts.obj
+    if facts.view.deleting or facts.view.paused or facts.view.plan_only:
+        return ""
+    if is_powered(resource) and not predicates.running_wanted(obj, facts.now):
+        return "stopped"
+    has = shown.get("desired_replicas", shown.get("replicas"))
+    asked = resource.capacity(obj, "").replicas if is_priced(resource) else has
+    return "" if has is None or has == asked else f"scaled to {asked} replicas"
 
 
 def _stopped(facts: Facts[SpecT, StatusT, ObsT], detail: str) -> Report:

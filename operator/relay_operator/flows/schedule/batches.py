@@ -10,7 +10,7 @@ from pydantic import JsonValue, TypeAdapter
 from relay_kube.kube import JsonObject, ResourceType
 from relay_operator.api import inferencebatch, meta
 from relay_operator.api.inferencebatch_spec import OnExisting
-from relay_operator.api.inferencebatchschedule import PLACEHOLDERS
+from relay_operator.api.inferencebatchschedule import PLACEHOLDERS, SCHEDULE_LABEL
 from relay_operator.api.meta import API_VERSION, ObjectKey, rfc3339
 from relay_operator.engine.entry import Entry
 from relay_operator.engine.fit_schema import moment
@@ -20,8 +20,6 @@ from relay_operator.timetables.timetable import zone_of
 
 KIND: Final = inferencebatch.DEFINITION.kind
 TYPE: Final = ResourceType(inferencebatch.DEFINITION.plural, meta.GROUP, meta.VERSION)
-SCHEDULE_LABEL: Final = f"{meta.ANNOTATION_PREFIX}schedule"
-"""The label with the schedule's name, on each of its batches."""
 SCHEDULED_AT: Final = f"{meta.ANNOTATION_PREFIX}scheduled-at"
 """The annotation with the scheduled time of a batch."""
 

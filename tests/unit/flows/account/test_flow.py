@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from relay_operator.api.meta import ObjectKey
-from relay_operator.engine.account import AccountReady
+from relay_operator.engine.account import AccountReady, AccountWaiting
 from relay_operator.engine.leftover import Fate, Leftover
 from relay_operator.engine.leftovers import _OTHERS
 from tests.unit.flows.account.passes import KEY, LOOK, Passes
@@ -153,3 +153,19 @@ async def test_records_that_one_pass_does_not_write_have_passes_soon(passes: Pas
     assert leftovers.untried(KEY)
     asked = await passes.glances(60)
     assert (leftovers.untried(KEY), leftovers.waits(), asked) == (False, False, [])
+
+
+async def test_why_a_namespace_has_no_default_account_is_told_with_what_can_be_done(passes: Passes) -> None:
+    nothing = await passes.accounts.resolve("default", None)
+    assert isinstance(nothing, AccountWaiting)
+    assert "there is no ClusterCloudAccount of that name: create one, or" in nothing.message
+    ref: JsonValue = {"name": "key", "key": "api-key", "namespace": "relay-system"}
+    spec: JsonValue = {"apiKeySecretRef": ref, "allowedNamespaces": {"matchLabels": {"team": "ml"}}}
+    shared: dict[str, JsonValue] = {
+        "metadata": {"name": "default", "uid": "shared", "resourceVersion": "1"},
+        "spec": spec,
+    }
+    passes.world.cache.put(ObjectKey("ClusterCloudAccount", "", "default"), shared)
+    refused = await passes.accounts.resolve("default", None)
+    assert isinstance(refused, AccountWaiting)
+    assert "ClusterCloudAccount/default does not admit it: a cluster administrator can give" in refused.message

@@ -216,8 +216,15 @@ def test_a_deleted_account_in_use_says_what_depends_on_it(ready: AccountReady) -
     stalled = conditions.find(status.conditions, ConditionType.STALLED)
     assert stalled is not None
     assert stalled.reason == "InUse"
-    assert "2 GpuPods, 3 InferenceBatches that are not finished, 1 SshKeys; delete" in stalled.message
+    assert "2 GpuPods, 3 InferenceBatches that are not finished, 1 SshKeys; delete them first" in stalled.message
     assert _says(status, ConditionType.READY) == ("True", "Available")
+
+
+def test_a_deleted_account_that_only_deleted_objects_use_does_not_ask_for_their_deletion(ready: AccountReady) -> None:
+    finding = _finding(ready, _seen(), DELETED, in_use=InUse(gpu_pods=2), all_going=True)
+    stalled = conditions.find(new_status(AccountStatus(), finding).conditions, ConditionType.STALLED)
+    assert stalled is not None
+    assert stalled.message == "it is kept while objects depend on it: 2 GpuPods; they are being deleted"
 
 
 def test_a_deleted_account_whose_key_is_revoked_stalls_once(ready: AccountReady) -> None:

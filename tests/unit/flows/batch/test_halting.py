@@ -116,10 +116,21 @@ async def test_a_cloud_that_does_not_answer_is_not_asked_about_every_batch() -> 
     assert isinstance(came, CancelRefused)
 
 
-@pytest.mark.parametrize(("code", "again"), [(429, True), (503, False), (409, False)])
-async def test_what_cannot_be_looked_at_is_told_to_end_until_the_cloud_heard_it(code: int, *, again: bool) -> None:
+@pytest.mark.parametrize(
+    ("sight", "code", "again"),
+    [
+        (Sight.BLIND, 429, True),
+        (Sight.BLIND, 503, False),
+        (Sight.BLIND, 409, False),
+        (Sight.UNSURE, 503, True),
+        (Sight.UNSURE, 409, False),
+    ],
+)
+async def test_what_cannot_be_looked_at_is_told_to_end_until_the_cloud_heard_it(
+    sight: Sight, code: int, *, again: bool
+) -> None:
     memory = BatchMemory("uid-1", shown={"batch_1_1", "batch_1_2"})
-    _, asked = await _acted(actions.Cancel(), memory, _transfers(), _refusal(code), CANCELLED, sight=Sight.BLIND)
+    _, asked = await _acted(actions.Cancel(), memory, _transfers(), _refusal(code), CANCELLED, sight=sight)
     assert asked == [f"POST /v1/batches/batch_1_{number}/cancel" for number in (1, 2)]
     assert [part.batch_id for part in running_unseen(_RUNNING, memory)] == ["batch_1_1"] * again
 

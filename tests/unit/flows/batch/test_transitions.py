@@ -21,6 +21,7 @@ from relay_operator.api.inferencebatch import (
     RequestCounts,
     Usage,
 )
+from relay_operator.api.inferencebatchschedule import SCHEDULE_LABEL
 from relay_operator.api.meta import CreateIntent
 from relay_operator.engine.account import AccountWaiting
 from relay_operator.engine.actions import Keep, Nothing, Wait
@@ -186,6 +187,12 @@ def test_a_batch_that_status_has_is_not_forgotten_though_the_list_lacks_it() -> 
     assert [row.batch_id for row in rebuilt.parts or ()] == ["batch_1_1", "batch_1_2", "batch_1_3"]
     assert (rebuilt.parts or [])[:2] == (before.parts or [])[:2]
     assert rebuilt.round == 1
+
+
+def test_a_round_that_suspend_cut_off_may_go_on_though_the_list_lacks_the_cancelled_batch() -> None:
+    before = status(sent(1, state="cancelled"), part(2, inputFileId="f"), suspended=True)
+    rebuilt = led_to(replace(facts(before), found=(tagged(2, 2),)), actions.Adopt())
+    assert ([row.batch_id for row in rebuilt.parts or ()], rebuilt.suspended) == (["batch_1_1", "batch_1_2"], True)
 
 
 def test_a_round_that_status_has_is_not_forgotten_though_the_list_lacks_it() -> None:
@@ -387,6 +394,23 @@ def test_bad_input_ends_it_and_a_refused_output_keeps_the_clouds_files() -> None
     )
     assert hindered.ending == Ending(reason="OutputUnavailable", message="going")
     assert hindered.cleared is True
+
+
+@pytest.mark.parametrize(
+    ("labels", "again"),
+    [
+        ({}, "delete this batch, and apply it again"),
+        ({SCHEDULE_LABEL: "nightly"}, "correct output in the schedule's batchTemplate, for the next batch"),
+    ],
+)
+def test_an_output_that_is_taken_before_anything_is_paid_says_how_to_get_answers(
+    labels: dict[str, str], again: str
+) -> None:
+    given = facts(status(), WorkRefused(Reason.OUTPUT_EXISTS, "answers exists"))
+    metadata = given.obj.metadata.model_copy(update={"labels": labels})
+    refused = led_to(replace(given, obj=given.obj.model_copy(update={"metadata": metadata})), actions.Record())
+    assert refused.ending is not None
+    assert refused.ending.message == f"answers exists; nothing was paid: {again}"
 
 
 @pytest.mark.parametrize("reason", [Reason.OUTPUT_TOO_LARGE, Reason.OUTPUT_EXISTS])

@@ -88,9 +88,11 @@ async def test_not_of_what_a_monthly_limit_keeps_stopped_while_there_are_funds(w
     world.hint()
     await world.wait(10)
     assert world.status().deletion_deadline is not None, "it is not known yet that there are funds"
+    assert (world.reason(), world.stalled()) == ("WaitingForBudget", ""), "more funds would not help"
+    assert "; if the balance stopped it, it is deleted by the cloud with its volume on " in world.message()
     _told_of_funds(world, 1_000, 100)
     await world.wait(600, step=5)
-    assert (world.reason(), world.status().deletion_deadline) == ("BalanceExhausted", None)
+    assert (world.reason(), world.status().deletion_deadline) == ("WaitingForBudget", None)
     assert "deleted by the cloud" not in world.message()
 
 

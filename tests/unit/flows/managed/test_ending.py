@@ -231,6 +231,23 @@ async def test_a_cloud_that_cannot_be_asked_is_told_to_end_what_is_known_and_nev
     assert (world.exists(), world.pods.count("delete")) == (False, 1)
 
 
+@pytest.mark.parametrize("found", [True, False])
+async def test_what_the_cloud_showed_last_as_anothers_is_not_ended_while_it_is_not_shown(
+    world: World, *, found: bool
+) -> None:
+    await made(world)
+    world.pods.become("pod-1", "running", name="theirs")
+    world.delete()
+    await world.wait(5)
+    assert "IdentityMismatch" in world.stalled()
+    if found:
+        world.pods.random_failure = lambda call: lost(acted=False) if call == "observe" else None
+    else:
+        world.pods.hidden.add("pod-1")
+    await world.wait(600)
+    assert (world.exists(), world.pods.count("delete")) == (found, 0)
+
+
 async def test_what_is_deleted_long_after_reads_began_to_fail_is_ended_all_the_same(world: World) -> None:
     await made(world)
     world.pods.random_failure = lambda call: lost(acted=False) if call == "observe" else None

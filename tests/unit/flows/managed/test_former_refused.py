@@ -200,6 +200,28 @@ async def test_what_is_deleted_goes_though_the_former_one_cannot_be_read(
     assert (both.exists(), live(both)) == (False, [])
 
 
+async def test_a_former_one_is_ended_while_reads_fail_though_the_end_of_the_present_one_is_refused(both: World) -> None:
+    becomes(both, "pod-2", "running")
+    await both.wait(5)
+    both.pods.unendable.add("pod-2")
+    both.pods.random_failure = lambda call: lost(acted=False) if call == "observe" else None
+    both.delete()
+    await both.wait(60)
+    assert live(both) == ["pod-2"]
+
+
+async def test_a_former_one_that_the_cloud_showed_last_as_anothers_is_not_ended_while_reads_fail(both: World) -> None:
+    becomes(both, "pod-2", "running")
+    await both.wait(5)
+    both.pods.become("pod-1", "running", name="theirs")
+    both.pods.unendable.add("pod-2")
+    both.delete()
+    await both.wait(60)
+    both.pods.random_failure = lambda call: lost(acted=False) if call == "observe" else None
+    await both.wait(900, step=5)
+    assert "pod-1" in live(both)
+
+
 @pytest.mark.parametrize(("policy", "left"), [("Delete", []), ("Stop", ["pod-1", "pod-2"])])
 async def test_the_old_one_and_the_new_one_are_ended_though_neither_can_be_read(
     both: World, policy: str, left: list[str]

@@ -1,5 +1,7 @@
 """What status says of what the cloud has, of what was made, found or sent, and of a step that another follows."""
 
+from dataclasses import replace
+
 import pytest
 
 from relay_client import Cloud, PaymentRequired
@@ -150,6 +152,17 @@ def test_a_degraded_cluster_is_not_ready_and_says_how_many_are() -> None:
     assert told is not None
     assert (told.ready, told.trouble, told.reason) == ("False", RECONCILING, Reason.DEGRADED)
     assert told.message == "the cloud says degraded, 1 of 2 replicas healthy"
+
+
+@pytest.mark.parametrize(
+    ("status", "told"), [("provisioning", "it is scaled to 4 replicas as soon as it runs; "), ("running", "")]
+)
+def test_a_scale_that_the_cloud_refuses_until_a_cluster_runs_is_told(status: str, told: str) -> None:
+    facts = cluster_facts(View(seen=Seen.PENDING), status)
+    grown = facts.obj.model_copy(update={"spec": facts.obj.spec.model_copy(update={"replicas": 4})})
+    report = report_of(replace(facts, obj=grown), Keep(), Nothing(), unreachable=False)
+    assert report is not None
+    assert report.message == f"{told}the cloud says {status}, 1 of 2 replicas healthy"
 
 
 def test_a_cluster_that_is_degraded_from_the_beginning_runs_since_then() -> None:

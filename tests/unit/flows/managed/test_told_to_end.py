@@ -47,6 +47,19 @@ async def test_what_can_be_read_by_its_id_is_told_to_end_as_well_at_the_first_40
     assert (world.exists(), world.pods.count("delete")) == (False, 1)
 
 
+async def test_what_was_first_not_found_before_its_object_was_deleted_is_told_to_end_as_well(world: World) -> None:
+    world.apply()
+    await world.wait(60)
+    world.pods.hidden.add("pod-1")
+    world.hint()
+    await world.settle()
+    assert world.reason() == "Searching"
+    world.clock.seconds += 6
+    world.delete()
+    await world.wait(30)
+    assert (world.exists(), world.pods.live, world.pods.count("delete")) == (False, [], 1)
+
+
 async def test_what_was_gone_before_is_told_to_end_as_well(listed: World) -> None:
     listed.pods.hidden.add("pod-1")
     listed.hint()
