@@ -114,6 +114,18 @@ async def test_what_this_process_never_saw_is_not_stopped_while_reads_fail(world
     assert (state(world), world.pods.count("stop")) == ("running", 0)
 
 
+async def test_what_was_shown_last_as_anothers_is_not_stopped_while_reads_fail(world: World) -> None:
+    await made(world)
+    (cloud_id,) = world.pods.records
+    world.pods.become(cloud_id, "running", name="theirs")
+    await world.wait(400)
+    assert world.stalled().startswith(Reason.IDENTITY_MISMATCH)
+    fails(world, "observe")
+    world.change(powerState="Stopped")
+    await world.wait(200)
+    assert (state(world), world.pods.count("stop")) == ("running", 0)
+
+
 async def test_a_stop_that_is_only_planned_is_told_while_reads_fail(world: World) -> None:
     await made(world)
     world.annotate(plan_only="true")
