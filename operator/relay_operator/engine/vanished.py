@@ -111,6 +111,18 @@ class Vanished:
         self._put(own, departed)
         return own
 
+    def note_let_go(self, key: ObjectKey, before: Entry | None, after: Entry, raw: Mapping[str, JsonValue]) -> None:
+        """Process that the finalizer is removed from an object which others' finalizers may keep for long."""
+        if before is None or before.uid != after.uid or before.let_go or not after.let_go:
+            return
+        if not (key.vanished or self.leftovers.is_let_go(after.uid)):  # else the operator removed it
+            self.forced_away(key, raw)
+
+    def forced_away(self, key: ObjectKey, raw: Mapping[str, JsonValue]) -> None:
+        """Record as orphans what an object had in the cloud: somebody removed its finalizer."""
+        if self.cache.get(key._replace(vanished=uid_of(raw))) is None:  # else it is being ended
+            self.orphan(key, raw)
+
     def orphan(self, key: ObjectKey, raw: Mapping[str, JsonValue]) -> None:
         """Record as orphans what an object that is gone has in the cloud, as far as there is room for its namespace."""
         entry = self.cache.entry_of(raw)
