@@ -415,8 +415,7 @@ def _lasting(facts: Facts[SpecT, StatusT, ObsT]) -> bool:
 
 def _conditions(facts: Facts[SpecT, StatusT, ObsT], report: Report) -> Iterator[Wanted]:
     yield from conditions_of(facts.obj.status.conditions, report, facts.now)
-    before = facts.obj.status.env_digest
-    outdated = facts.env_digest and before and facts.env_digest != before
+    outdated = predicates.env_changed(facts.obj.status.env_digest, facts.env_digest)
     if outdated and facts.view.difference not in _APPLIED and not supersedes(facts.obj.status):
         message = (
             "a Secret or ConfigMap of the spec has changed since the create; updateStrategy.type: Recreate applies it"
