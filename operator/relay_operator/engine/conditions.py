@@ -39,6 +39,11 @@ def find(conditions: Iterable[Condition], wanted: ConditionType) -> Condition | 
     return None
 
 
+def as_it_was(known: Condition, generation: int | None = None) -> Wanted:
+    """The condition once more, as that of this generation of the spec; None: the present one."""
+    return Wanted(ConditionType(known.type), known.status, known.reason, known.message, generation)
+
+
 def waited_out(before: Sequence[Condition], reason: str, now: datetime) -> bool:
     """Whether a reason that may resolve by itself has lasted: it is Reconciling before that, and Stalled after it."""
     stalled, waiting = find(before, ConditionType.STALLED), find(before, ConditionType.RECONCILING)
