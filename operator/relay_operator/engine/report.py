@@ -46,7 +46,8 @@ class Report:
 
     ready: Literal["True", "False", "Unknown"] | None
     trouble: Trouble | None
-    reason: Reason
+    reason: str
+    """A `Reason`; why something ended may be one of another release."""
     message: str
     back: Return = Return.TRANSITION
     retry: RetryKind | None = None

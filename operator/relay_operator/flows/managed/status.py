@@ -391,7 +391,7 @@ def _attempts(
     wait = retry_policy.wait(report.retry, report.retry_after, failures)
     create_refused = isinstance(result, Rejected) and result.intent is not None
     untried = create_refused and (facts.full + 1) % max(len(facts.models), 1) != 0
-    if report.reason is Reason.WAITING_FOR_CAPACITY and untried:
+    if report.reason == Reason.WAITING_FOR_CAPACITY and untried:
         wait = 0.0
     return {"failures": failures, "next_attempt_time": whole_seconds(facts.now, wait) if wait else None}
 
