@@ -91,7 +91,7 @@ def next_like_it(obj: Resource[SpecT, StatusT], now: datetime) -> datetime:
 def held_back(
     obj: Resource[SpecT, StatusT],
     seen: Seen,
-    asked: Recovery,
+    requested: Recovery,
     difference: Difference,
     now: datetime,
     *,
@@ -105,14 +105,14 @@ def held_back(
         return False
     if difference in ANEW and not is_counted(obj, difference):
         return as_made and now < next_like_it(obj, now)
-    if asked is Recovery.NONE and difference is not Difference.REPLACEABLE:
+    if requested is Recovery.NONE and difference is not Difference.REPLACEABLE:
         return False
     return now < due(obj, seen, now)
 
 
-def counted(obj: Resource[SpecT, StatusT], seen: Seen, asked: Recovery, now: datetime) -> int:
+def counted(obj: Resource[SpecT, StatusT], seen: Seen, requested: Recovery, now: datetime) -> int:
     """Consecutive recoveries, with the one that begins now; a recreation for a changed spec does not count."""
-    return in_a_row(obj, seen, now) + (asked is not Recovery.NONE or not _changed(obj))
+    return in_a_row(obj, seen, now) + (requested is not Recovery.NONE or not _changed(obj))
 
 
 def _changed(obj: Resource[SpecT, StatusT]) -> bool:
