@@ -8,6 +8,8 @@ from typing import Literal
 from relay_operator.api.conditions import Condition, ConditionType, Reason
 
 MESSAGE_LIMIT = 1024
+_SHOWN = 3
+"""How many names a message lists."""
 _PATIENCE = timedelta(minutes=5)
 """How long a reason that may resolve by itself is Reconciling before it is Stalled."""
 _FOR_MONEY = frozenset({Reason.WAITING_FOR_BUDGET, Reason.BALANCE_EXHAUSTED})
@@ -67,6 +69,12 @@ def _written(before: Condition | None, wanted: Wanted, generation: int, now: dat
         last_transition_time=before.last_transition_time if stays and before is not None else now,
         observed_generation=generation if wanted.generation is None else wanted.generation,
     )
+
+
+def some(names: Sequence[str]) -> str:
+    """The first of these names, and how many more there are."""
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return f"{', '.join(names[:_SHOWN])}{more}"
 
 
 def clipped(text: str) -> str:

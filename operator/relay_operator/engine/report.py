@@ -107,8 +107,6 @@ _REFUSALS: tuple[tuple[type[CloudError], Refusal], ...] = (
     (errors.NotFound, Refusal(Reason.CONFLICT, stalled=False, retry=RetryKind.QUICK)),
     (errors.Gone, Refusal(Reason.CONFLICT, stalled=False, retry=RetryKind.QUICK)),
 )
-_SHOWN = 3
-"""How many names a message lists."""
 _UNREACHABLE = Refusal(Reason.CLOUD_UNAVAILABLE, stalled=False, retry=RetryKind.ADVISED)
 
 
@@ -159,9 +157,8 @@ def unrecorded(trouble: str) -> Wanted:
 def held(trouble: str, left: Sequence[str]) -> Report:
     """The report on an object that stays until what it leaves in the cloud is recorded."""
     why = unrecorded(trouble)
-    more = f" and {len(left) - _SHOWN} more" if len(left) > _SHOWN else ""
     message = (
-        f"{', '.join(left[:_SHOWN])}{more} stays in the cloud, and the object goes once that is written down; "
+        f"{conditions.some(left)} stays in the cloud, and the object goes once that is written down; "
         f"{clause(why.message)}. To let it go without a record, remove its finalizers"
     )
     return Report(None, ConditionType.STALLED, Reason.LEFTOVER_UNRECORDED, message, Return.NEVER, extra=(why,))
