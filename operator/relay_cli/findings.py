@@ -10,7 +10,8 @@ from relay_cli.accounts import UrlNotAccepted
 from relay_cli.failures import Failure
 from relay_cli.kubectl import Forbidden
 from relay_client import AnyOperation
-from relay_operator.api.cloudaccount import AnyAccount, InUse
+from relay_operator.api.cloudaccount import AnyAccount
+from relay_operator.api.cloudaccount_status import InUse
 from relay_operator.api.conditions import Condition, ConditionType, Reason
 from relay_operator.api.meta import Model
 from relay_wire.account import Whoami

@@ -22,7 +22,7 @@ from pydantic import JsonValue
 from relay_kube.errors import Conflict, KubeError, NotFound, Refused
 from relay_kube.kube import CONFIG_MAPS, JsonObject, Kube, ResourceType
 from relay_kube.nesting import decoded
-from relay_operator.api.cloudaccount import MAX_OWNERLESS, Ownerless
+from relay_operator.api.cloudaccount_status import MAX_OWNERLESS, Ownerless
 from relay_operator.api.meta import ANNOTATION_PREFIX, CREATE_INTENT, ObjectKey, ObjectMeta
 from relay_operator.engine.cache import Cache
 from relay_operator.engine.config_maps import ConfigMaps

@@ -12,7 +12,8 @@ from relay_kube.kube import ResourceType
 from relay_operator.accounts import key_secret
 from relay_operator.accounts.account_object import depends
 from relay_operator.api import meta
-from relay_operator.api.cloudaccount import MAX_OWNERLESS, AnyAccount, InUse, Ownerless
+from relay_operator.api.cloudaccount import AnyAccount
+from relay_operator.api.cloudaccount_status import MAX_OWNERLESS, InUse, Ownerless
 from relay_operator.api.conditions import Reason
 from relay_operator.api.definition import Definition
 from relay_operator.api.meta import ObjectKey

@@ -5,7 +5,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 
-from relay_operator.api.cloudaccount import AccountStatus, AnyAccount, InUse, Ownerless, Spend, WebhookStatus
+from relay_operator.api.cloudaccount import AnyAccount
+from relay_operator.api.cloudaccount_status import AccountStatus, InUse, Ownerless, Spend, WebhookStatus
 from relay_operator.api.conditions import ConditionType, Reason
 from relay_operator.api.meta import RECONCILE_AT
 from relay_operator.engine import conditions

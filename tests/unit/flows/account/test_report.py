@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from relay_client import Cloud
-from relay_operator.api.cloudaccount import AccountStatus, CloudAccount, InUse, Spend, WebhookStatus
+from relay_operator.api.cloudaccount import CloudAccount
+from relay_operator.api.cloudaccount_status import AccountStatus, InUse, Spend, WebhookStatus
 from relay_operator.api.conditions import ConditionType, Reason
 from relay_operator.api.meta import ObjectKey
 from relay_operator.engine import conditions
