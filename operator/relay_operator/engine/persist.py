@@ -3,7 +3,6 @@
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum, auto
-from typing import TYPE_CHECKING
 
 from pydantic import JsonValue
 
@@ -16,10 +15,8 @@ from relay_operator.engine.identity import is_recorded_for
 from relay_operator.engine.intent import intent_of
 from relay_operator.engine.manifests import part, rows
 from relay_operator.engine.object_writer import ObjectWriter
+from relay_operator.engine.report import Told
 from relay_operator.engine.status import merge_patch
-
-if TYPE_CHECKING:
-    from relay_operator.engine.flow import Told
 
 _BACKOFF = Backoff(initial=0.1, limit=1.0)
 _TRIES = 3
@@ -67,7 +64,7 @@ class Unwritten:
     after: Callable[[], Mapping[str, JsonValue]]
     """Returns the whole status, which is needed only if the first write fails."""
     paid: PaidFor
-    instead: "Callable[[KubeError], Told]"
+    instead: Callable[[KubeError], Told]
     """Returns what to report if the write is refused for good, and the resource is ended."""
 
 

@@ -1,6 +1,6 @@
 """What a pass reports about its object, and when it returns: one form and one table of refusals for all flows. Pure."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import Enum, auto
@@ -62,6 +62,27 @@ class Report:
     """Further passes: seconds from now, and priority."""
     unseen: bool = False
     """Whether the cloud was not read, so that what was unknown still is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """The outcome of a pass."""
+
+    before: ObjectStatus
+    after: ObjectStatus
+    """The status as it was read, and the desired one."""
+    report: Report | None
+    """None if there is nothing to report."""
+    next_attempt: datetime | None = None
+    """The time that status gives for the next attempt."""
+    due: tuple[datetime, ...] = ()
+    """Times at which a pass is due although nothing has changed."""
+    name: str = ""
+    """The name of what was done; empty means the name of the action."""
+    summary: str = ""
+    """The message for the log; empty means the report's message."""
+    once_written: Callable[[], object] | None = None
+    """Called once status is written, to forget what status records by then."""
 
 
 @dataclass(frozen=True, slots=True)

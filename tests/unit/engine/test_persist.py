@@ -11,9 +11,9 @@ from pydantic import JsonValue
 from relay_kube.errors import Conflict, KubeError, Unavailable
 from relay_kube.kube import JsonObject, ResourceType
 from relay_operator.api.meta import ObjectKey
-from relay_operator.engine.flow import Told
 from relay_operator.engine.object_writer import ObjectWriter
 from relay_operator.engine.persist import PaidFor, Recorded, Records, Unwritten, after_conflict, write_id
+from relay_operator.engine.report import Told
 
 INTENT = "t0ken"
 KNOWN = Records(INTENT, "t0ken", frozenset({"batch-1"}))

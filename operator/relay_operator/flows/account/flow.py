@@ -20,12 +20,12 @@ from relay_operator.api.meta import ObjectKey
 from relay_operator.engine.account import AccountReady, AccountRefused, AccountState
 from relay_operator.engine.actions import Ignore, Wait
 from relay_operator.engine.backoff import Backoff, jittered
-from relay_operator.engine.flow import Flow, Told, Turn
+from relay_operator.engine.flow import Flow, Turn
 from relay_operator.engine.kind import resource_type
 from relay_operator.engine.leftover import Fate
 from relay_operator.engine.object_writer import ObjectWriter
 from relay_operator.engine.queue import Priority
-from relay_operator.engine.report import Report, Return
+from relay_operator.engine.report import Report, Return, Told
 from relay_operator.flows.account.act import (
     AccountFacts,
     AccountMemory,

@@ -16,14 +16,14 @@ from relay_operator.engine import identity
 from relay_operator.engine.account import Accounts
 from relay_operator.engine.actions import Nothing, Release, Wait
 from relay_operator.engine.backoff import RetryPolicy
-from relay_operator.engine.flow import Told, Turn
+from relay_operator.engine.flow import Turn
 from relay_operator.engine.identity import Installation, place_of
 from relay_operator.engine.kind import resource_type
 from relay_operator.engine.leftover import Fate, Left
 from relay_operator.engine.object_writer import ObjectWriter
 from relay_operator.engine.persist import PaidFor
 from relay_operator.engine.queue import Priority
-from relay_operator.engine.report import Report, Return
+from relay_operator.engine.report import Report, Return, Told
 from relay_operator.flows.managed import predicates, unended
 from relay_operator.flows.managed.abilities import Connects, brought_in, shown_once
 from relay_operator.flows.managed.act import Actor

@@ -17,11 +17,12 @@ from relay_operator.engine.engine import Engine
 from relay_operator.engine.entry import Entry
 from relay_operator.engine.events import Note
 from relay_operator.engine.fence import SupersededError, fence
-from relay_operator.engine.flow import Flow, Told, Turn
+from relay_operator.engine.flow import Flow, Turn
 from relay_operator.engine.kind import resource_type
 from relay_operator.engine.memory import Memory
 from relay_operator.engine.object_writer import ObjectWriter
 from relay_operator.engine.queue import Priority
+from relay_operator.engine.report import Told
 from relay_operator.flows.schedule import batches
 from relay_operator.flows.schedule.decide import (
     Action,
