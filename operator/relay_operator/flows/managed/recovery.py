@@ -18,7 +18,7 @@ from relay_operator.flows.managed.predicates import (
 from relay_operator.flows.managed.view import Difference, Recovery, Seen
 from relay_operator.flows.managed.workload import asked, told
 
-LASTING = timedelta(minutes=10)
+_LASTING = timedelta(minutes=10)
 """A run this long ends a series of failures: the next recovery is not delayed."""
 
 _BACKOFF = Backoff(initial=10.0, limit=300.0)
@@ -53,19 +53,18 @@ def recovery(obj: Resource[SpecT, StatusT], seen: Seen, now: datetime) -> Recove
             return Recovery.NONE
 
 
-def steady_since(obj: Resource[SpecT, StatusT]) -> datetime | None:
-    """Since when it runs as now; if it has ended, since its run began. None while it loads, and without a run."""
+def lasted(obj: Resource[SpecT, StatusT], until: datetime) -> bool:
+    """Whether it has run as now for long by then, or did if its run has ended, so that a series of failures is over."""
     state, begun = obj.status.state, told(obj.status).running_since
     if begun is None or state in ON_THE_WAY:
-        return None
-    return max(begun, obj.status.state_since or begun) if state in BILLED else begun
+        return False
+    steady_since = max(begun, obj.status.state_since or begun) if state in BILLED else begun
+    return until - steady_since >= _LASTING
 
 
 def in_a_row(obj: Resource[SpecT, StatusT], seen: Seen, now: datetime) -> int:
     """Consecutive restarts and recreations without a long run between them; the time that it loads is none of it."""
-    begun = steady_since(obj)
-    lasted = begun is not None and _since(obj, seen, now) - begun >= LASTING
-    return 0 if lasted else told(obj.status).recoveries or 0
+    return 0 if lasted(obj, _since(obj, seen, now)) else told(obj.status).recoveries or 0
 
 
 def due(obj: Resource[SpecT, StatusT], seen: Seen, now: datetime) -> datetime:

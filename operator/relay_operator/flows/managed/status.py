@@ -381,7 +381,7 @@ def _attempts(
     """Consecutive failures, and the earliest next attempt."""
     status = facts.obj.status
     if report.retry is None:
-        settled = isinstance(result, Accepted) or (report.ready == "True" and _lasting(facts))
+        settled = isinstance(result, Accepted) or (report.ready == "True" and recovery.lasted(facts.obj, facts.now))
         return {"failures": None if settled else status.failures, "next_attempt_time": report.next_attempt}
     if facts.error is not None:  # a look is not an attempt: it neither changes the model nor delays the next create
         advised = retry_policy.wait(report.retry, report.retry_after, facts.unanswered)
@@ -399,18 +399,13 @@ def _attempts(
 def _recoveries(facts: Facts[SpecT, StatusT, ObsT], action: Action, result: Result[ObsT], report: Report) -> int | None:
     """Consecutive restarts and recreations: counted when they begin, forgotten after a long run."""
     obj, view = facts.obj, facts.view
-    if report.ready == "True" and _lasting(facts):
+    if report.ready == "True" and recovery.lasted(obj, facts.now):
         return None
     if isinstance(action, actions.Replace) or (isinstance(action, actions.Forget) and not view.replacing):
         return recovery.counted(obj, view.seen, view.recovery, facts.now) or None
     if begins(facts, action, result):
         return _restarts(facts)
     return recovery.in_a_row(obj, view.seen, facts.now) or None  # a long run may end in this pass
-
-
-def _lasting(facts: Facts[SpecT, StatusT, ObsT]) -> bool:
-    since = recovery.steady_since(facts.obj)
-    return since is not None and facts.now - since >= recovery.LASTING
 
 
 def _conditions(facts: Facts[SpecT, StatusT, ObsT], report: Report) -> Iterator[Wanted]:
