@@ -34,7 +34,7 @@ from relay_client import (
 )
 from relay_client.answers import Answer, NoAnswerError
 from relay_client.operations import LIST_WEBHOOK_DELIVERIES, WHOAMI
-from relay_client.pool import always
+from relay_client.pool import Request
 from relay_client.retry import http_date
 from relay_operator.api.cloudaccount import AnyAccount
 from relay_wire.webhooks import WebhookDelivery
@@ -136,7 +136,7 @@ async def _got(url: str) -> Answer:
     """The answer to a GET without a key. Raises Failure."""
     async with connections() as pool:
         try:
-            return await pool.exchange("GET", url, {}, None, _PATIENCE_SECONDS, CallPolicy(), always)
+            return await pool.exchange(Request("GET", url, CallPolicy(), seconds=_PATIENCE_SECONDS))
         except NoAnswerError as silent:
             raise Failure(f"{url} does not answer: {silent.reason}") from None
         except ValueError as unfit:

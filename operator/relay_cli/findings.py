@@ -10,7 +10,8 @@ from relay_cli.accounts import UrlNotAccepted
 from relay_cli.failures import Failure
 from relay_cli.kubectl import Forbidden
 from relay_client import AnyOperation
-from relay_operator.api.cloudaccount import AnyAccount, InUse
+from relay_operator.api.cloudaccount import AnyAccount
+from relay_operator.api.cloudaccount_status import InUse
 from relay_operator.api.conditions import Condition, ConditionType, Reason
 from relay_operator.api.meta import Model
 from relay_wire.account import Whoami
@@ -98,8 +99,7 @@ _Told = tuple[str, Verdict, str]
 
 
 def _account(account: AnyAccount) -> Iterator[_Told]:
-    kinds = (ConditionType.READY, ConditionType.STALLED, ConditionType.FUNDS_LOW)
-    ready, stalled, low = (_condition(account, of) for of in kinds)
+    ready, stalled, low = _conditions(account, ConditionType.READY, ConditionType.STALLED, ConditionType.FUNDS_LOW)
     if ready is None:
         text = "the operator has not looked at it: check that the operator runs and watches this namespace"
         yield "account", Verdict.WRONG, text
@@ -133,7 +133,7 @@ def _url(seen: Seen) -> Iterator[_Told]:
         case UrlNotAccepted():
             yield "url", Verdict.WARNING, "it was not called: only the account names it"
         case Failure():
-            ready, stalled = (_condition(seen.account, of) for of in (ConditionType.READY, ConditionType.STALLED))
+            ready, stalled = _conditions(seen.account, ConditionType.READY, ConditionType.STALLED)
             silent = seen.unread or (stalled is not None and stalled.reason == Reason.CLOUD_UNAVAILABLE)
             operators = ready is not None and ready.status == "True" and not silent
             beside = "; the operator reached it at its last look, so the address may not work from your machine"
@@ -172,7 +172,7 @@ def _key(seen: Seen) -> Iterator[_Told]:
 
 
 def _webhook(seen: Seen) -> Iterator[_Told]:
-    spec, condition = seen.account.spec.webhook, _condition(seen.account, ConditionType.WEBHOOK_READY)
+    spec, (condition,) = seen.account.spec.webhook, _conditions(seen.account, ConditionType.WEBHOOK_READY)
     if spec is not None and not spec.enabled:
         yield "webhook", Verdict.OK, "switched off by spec.webhook.enabled: the operator polls"
     elif condition is not None and condition.status != "True":
@@ -219,5 +219,6 @@ def _nameless(path: str) -> str:
     return re.sub(r"\{[^}]*\}", "{}", path)
 
 
-def _condition(account: AnyAccount, of: ConditionType) -> Condition | None:
-    return next((one for one in account.status.conditions if one.type == of), None)
+def _conditions(account: AnyAccount, *types: ConditionType) -> list[Condition | None]:
+    told = {one.type: one for one in account.status.conditions}
+    return [told.get(each) for each in types]

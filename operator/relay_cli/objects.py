@@ -13,7 +13,7 @@ from relay_cli.kubectl import Kubectl, parsed
 from relay_operator.api.conditions import ConditionType, Reason
 from relay_operator.api.meta import API_VERSION, GROUP, Model, ObjectKey, Resource
 from relay_operator.api.references import AccountKind, AccountRef
-from relay_operator.api.workload import BILLED, BILLED_EARLY, Blue, WorkloadStatus
+from relay_operator.api.workload import BILLED, BILLED_EARLY, UNBILLED, Blue, WorkloadStatus
 
 Reference: TypeAlias = Annotated[str, typer.Argument(metavar="KIND/NAME", help="The object, as in gpod/trainer.")]
 
@@ -24,7 +24,6 @@ MACHINES: Final = ("GpuPod", "GpuVm")
 WORKLOADS: Final = (*MACHINES, "GpuCluster", "ServingDeployment")
 """Kinds whose objects cost something per hour; the others have no price."""
 _REFERENCE = re.compile(r"[A-Za-z][A-Za-z0-9.]*/[a-z0-9][-a-z0-9.]*")
-_ENDED = frozenset({"stopped", "terminated", "failed"})
 _PATIENCE = timedelta(minutes=1)
 
 
@@ -54,7 +53,7 @@ class CloudObject(Resource[CloudSpec, CloudStatus]):
     @property
     def is_in_cloud(self) -> bool:
         """Whether it uses, or is about to use, machines of the cloud."""
-        return bool(self.aside) or (self.status.state is not None and self.status.state not in _ENDED)
+        return bool(self.aside) or (self.status.state is not None and self.status.state not in UNBILLED)
 
     def is_unseen(self, now: datetime) -> bool:
         """Whether no operator has looked at its spec, although it has existed for a while."""

@@ -4,7 +4,8 @@ from collections.abc import Iterable, Iterator
 from typing import Final, Literal
 
 from relay_cli.tables import Column, dollars
-from relay_operator.api.cloudaccount import AnyAccount, Spent
+from relay_operator.api.cloudaccount import AnyAccount
+from relay_operator.api.cloudaccount_status import Spent
 from relay_operator.api.meta import Model, Time
 
 

@@ -20,7 +20,7 @@ from relay_client.downloads import Download
 from relay_client.errors import CloudError, Outcome, worse
 from relay_client.list_room import ListRoom
 from relay_client.operations import DOWNLOAD_FILE, UPLOAD_FILE, WHOAMI, AnyOperation, Api, Operation
-from relay_client.pool import ConnectionPool, OpenAnswer, always
+from relay_client.pool import ConnectionPool, OpenAnswer, Request, always
 from relay_client.ranges import NO_SUCH_RANGE, Part, asked_for, part_of
 from relay_client.ratelimit import BudgetSpentError, RateLimiter
 from relay_client.redaction import secrets_in
@@ -231,8 +231,8 @@ class Cloud:
         headers = {**self._headers, "Content-Type": form.content_type}
 
         async def opened(body: Outlet) -> OpenAnswer:
-            policy = self._policy_of_small
-            return await self._pool.open(UPLOAD_FILE.method, url, headers, body, None, policy, self._may_begin)
+            request = Request(UPLOAD_FILE.method, url, self._policy_of_small, headers, body, None, self._may_begin)
+            return await self._pool.open(request)
 
         with _Noted(self._outages[UPLOAD_FILE.api], UPLOAD_FILE, self._runtime.clock):
             try:
@@ -263,10 +263,9 @@ class Cloud:
     async def _content(self, url: str, position: int, etag: str | None) -> tuple[OpenAnswer, Part]:
         headers = {**self._headers, "Accept": "*/*", **asked_for(position, etag)}
         seconds = self._policy.attempt_seconds
+        request = Request(DOWNLOAD_FILE.method, url, self._policy_of_small, headers, seconds=seconds)
         try:
-            answer = await self._pool.open(
-                DOWNLOAD_FILE.method, url, headers, None, seconds, self._policy_of_small, always
-            )
+            answer = await self._pool.open(request)
         except NoAnswerError as failure:
             raise error_without_answer(DOWNLOAD_FILE, failure, self._secrets(None)) from None
         if not answer.is_success and answer.status != NO_SUCH_RANGE:
@@ -313,12 +312,11 @@ class Cloud:
         if operation.repeatable:
             seconds = min(self._policy.attempt_seconds, deadline - self._runtime.clock())
         headers = self._headers if content is None else self._headers_with_body
+        policy = self._policy if large or operation.result is str else self._policy_of_small
+        request = Request(operation.method, url, policy, headers, content, seconds, self._may_begin)
         with _Noted(self._outages[operation.api], operation, self._runtime.clock):
             try:
-                policy = self._policy if large or operation.result is str else self._policy_of_small
-                answer = await self._pool.exchange(
-                    operation.method, url, headers, content, seconds, policy, self._may_begin
-                )
+                answer = await self._pool.exchange(request)
             except NoAnswerError as failure:
                 raise error_without_answer(operation, failure, self._secrets(body)) from None
             return self._settled(operation, answer, body, large=large)

@@ -4,6 +4,7 @@ import asyncio
 import socket
 import ssl
 from collections.abc import AsyncIterable, Callable, Mapping
+from dataclasses import dataclass, field
 
 import aiohttp
 
@@ -26,6 +27,25 @@ _KEEPALIVE_SECONDS = 2.0
 _PIECE_COUNTS = 256
 """Bytes that each piece of a body counts at least, beyond the first: aiohttp works on each of them."""
 _FAILURES = (ConnectionFailedError, OSError)
+
+
+def always() -> bool:
+    """True: nothing holds a request back."""
+    return True
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One request, and how long it may take."""
+
+    method: str
+    url: str
+    policy: CallPolicy
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    content: bytes | AsyncIterable[bytes] | None = field(default=None, repr=False)
+    seconds: float | None = None
+    may_begin: Callable[[], bool] = always
+    """Called like the pool's `may_write`."""
 
 
 class OpenAnswer:
@@ -70,11 +90,6 @@ class OpenAnswer:
         _end(self._response)
 
 
-def always() -> bool:
-    """True: nothing holds a request back."""
-    return True
-
-
 class BrokenOffError(Exception):
     """A body broke off before its end; the message says how."""
 
@@ -111,36 +126,27 @@ class ConnectionPool:
         """Close all connections."""
         await self._transport.aclose()
 
-    def _sending(self, method: str, policy: CallPolicy, may_begin: Callable[[], bool]) -> Sending:
+    def _sending(self, request: Request) -> Sending:
         def may_send() -> bool:
-            return method == "GET" or (self._may_write() and may_begin())
+            return request.method == "GET" or (self._may_write() and request.may_begin())
 
-        return Sending(policy.pool_seconds, policy.connect_seconds, may_send)
+        return Sending(request.policy.pool_seconds, request.policy.connect_seconds, may_send)
 
-    async def exchange(
-        self,
-        method: str,
-        url: str,
-        headers: Mapping[str, str],
-        content: bytes | None,
-        seconds: float,
-        policy: CallPolicy,
-        may_begin: Callable[[], bool],
-    ) -> Answer:
-        """Send one request and return its answer within `seconds`; redirects are answers. Raises NoAnswerError.
+    async def _head(self, request: Request, sending: Sending) -> aiohttp.ClientResponse:
+        return await self._transport.send(request.method, request.url, request.headers, request.content, sending)
 
-        `may_begin` is called like the pool's `may_write`.
-        """
-        sending = self._sending(method, policy, may_begin)
+    async def exchange(self, request: Request) -> Answer:
+        """Send one request and return its answer within its seconds; redirects are answers. Raises NoAnswerError."""
+        sending, policy = self._sending(request), request.policy
         # Kept outside the try: once there is a head, any failure means an answer that broke off.
         response: aiohttp.ClientResponse | None = None
         body, broken = None, None
         try:
-            async with asyncio.timeout(seconds):
-                response = await self._transport.send(method, url, headers, content, sending)
+            async with asyncio.timeout(request.seconds):
+                response = await self._head(request, sending)
                 body = await _body(response, policy.max_response_bytes)
         except _FAILURES as error:
-            broken = _reason(error, seconds)
+            broken = _reason(error, request.seconds)
             if response is None:
                 raise NoAnswerError(broken, begun=sending.begun, withheld=isinstance(error, WithheldError)) from None
         finally:
@@ -149,27 +155,18 @@ class ConnectionPool:
         assert response is not None
         return _answer(response, body, broken, policy)
 
-    async def open(
-        self,
-        method: str,
-        url: str,
-        headers: Mapping[str, str],
-        content: AsyncIterable[bytes] | None,
-        seconds: float | None,
-        policy: CallPolicy,
-        may_begin: Callable[[], bool],
-    ) -> OpenAnswer:
-        """Send one request; return the head of its answer, within `seconds` if given. Raises NoAnswerError.
+    async def open(self, request: Request) -> OpenAnswer:
+        """Send one request; return the head of its answer, within its seconds if it has any. Raises NoAnswerError.
 
         Content is sent as it comes; an answer that arrives before its end stops the sending.
         """
-        sending = self._sending(method, policy, may_begin)
+        sending = self._sending(request)
         try:
-            async with asyncio.timeout(seconds):
-                return OpenAnswer(await self._transport.send(method, url, headers, content, sending), policy)
+            async with asyncio.timeout(request.seconds):
+                return OpenAnswer(await self._head(request, sending), request.policy)
         except _FAILURES as error:
             withheld = isinstance(error, WithheldError)
-            raise NoAnswerError(_reason(error, seconds), begun=sending.begun, withheld=withheld) from None
+            raise NoAnswerError(_reason(error, request.seconds), begun=sending.begun, withheld=withheld) from None
 
 
 def _end(response: aiohttp.ClientResponse) -> None:

@@ -122,7 +122,7 @@ class Transport:
             return await self._opened().request(
                 method,
                 target,
-                data=content or None if content is None or isinstance(content, bytes) else _pieces(content, sending),
+                data=_pieces(content, sending) if isinstance(content, AsyncIterable) else content or None,
                 headers=headers,
                 allow_redirects=False,
                 proxy=self._proxy_of(url),

@@ -1,7 +1,7 @@
 """The operator's real passes as a tree: at each node a pass asks a question, and each answer leads to another node.
 
 A pass is real code from the queue's key to the last write: `Controller`, `ManagedFlow` or `BatchFlow`, `Gatherer`,
-`plan`, `Actor`, `Persistence`, `Vanished`, `identity`. Only its surroundings are modelled. It begins with an object,
+`plan`, `Actor`, `write_id`, `Vanished`, `identity`. Only its surroundings are modelled. It begins with an object,
 the process's memory of it, and the vanished objects that the process knows; it asks for everything else. Passes that
 began alike and got the same answers are therefore equal, and the code runs once for each of them, however many states
 lead there.

@@ -10,6 +10,7 @@ from relay_operator.api.inferencebatch_spec import ONCE_SENT, InferenceBatchSpec
 from relay_operator.api.meta import INTENT_TOKEN, MOST_IN_A_ROW, Identity, Model, Resource, Time
 from relay_operator.api.references import AccountRef
 from relay_operator.api.schema import atomic, map_by
+from relay_operator.records import problems
 
 MAX_PARTS: Final = 128
 """The most batches in the cloud that one object can have over all its rounds."""
@@ -17,7 +18,7 @@ MOST_RECORDS: Final = 2**53
 """The largest count of records of one batch, so that the sum over all parts fits the API server's integers."""
 _MOST_ROUNDS: Final = 9_999
 """The largest number that the tag of a batch in the cloud names."""
-SHOWN_PROBLEMS: Final = 20
+SHOWN_PROBLEMS: Final = problems.SHOWN
 SHOWN_REASONS: Final = 5
 
 

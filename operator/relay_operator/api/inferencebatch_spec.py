@@ -169,9 +169,10 @@ class BatchToolConfig(Model):
     )
 
 
+_FINAL_CODES: Final = [str(status) for status in sorted(results.FINAL_STATUSES)]
 _NOT_FINAL: Final = (
-    "self.all(code, !(code in ['400', '401', '402', '403', '404', '413', '422']))",
-    "400, 401, 402, 403, 404, 413 and 422 come again however often the same record is sent",
+    f"self.all(code, !(code in {_FINAL_CODES}))",
+    f"{', '.join(_FINAL_CODES[:-1])} and {_FINAL_CODES[-1]} come again however often the same record is sent",
 )
 
 

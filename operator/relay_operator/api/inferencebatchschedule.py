@@ -3,7 +3,7 @@
 from enum import StrEnum
 from typing import Annotated, Final, Literal, TypeAlias
 
-from pydantic import Field
+from pydantic import Field, JsonValue
 
 from relay_operator.api import inferencebatch
 from relay_operator.api.conditions import ObjectStatus
@@ -109,10 +109,7 @@ class BatchTemplate(Model):
 
 
 class ScheduleSpec(Model):
-    """When to create batches, and how many to keep: all that the operator reads.
-
-    The operator copies the template unread; the API server checks whether it describes a batch.
-    """
+    """When to create batches, from which template, and how many to keep, as far as the operator reads it."""
 
     schedule: CronTimes = Field(
         description="When, as cron writes it: minute, hour, day of the month, month and day of the week (0 to 6 from "
@@ -139,12 +136,16 @@ class ScheduleSpec(Model):
     failed_batches_history_limit: int = Field(
         1, ge=0, le=1000, description="How many batches that are Failed are kept; older ones are deleted."
     )
+    # Copied as written, so that fields of later releases survive: the API server checks whether it describes a batch.
+    batch_template: dict[str, JsonValue] = Field(default_factory=dict)
 
 
 class InferenceBatchScheduleSpec(ScheduleSpec):
     """When to create batches, from which template, and how many to keep."""
 
-    batch_template: BatchTemplate = Field(description="The batch that is made each time.")
+    batch_template: BatchTemplate = Field(  # type: ignore[assignment]  # as the API server checks it
+        description="The batch that is made each time."
+    )
 
 
 class BatchReference(Model):

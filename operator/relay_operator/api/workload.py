@@ -57,6 +57,8 @@ BILLED = frozenset({"running", "degraded"})
 """States in which a workload costs something now (section 3)."""
 BILLED_EARLY = frozenset({"provisioning"})
 """States in which replicas that load may cost something."""
+UNBILLED = frozenset({"stopped", "failed", "terminated"})
+"""States in which a workload costs nothing."""
 MAX_FORMER = 128
 """The most superseded resources of one object that are still in use."""
 

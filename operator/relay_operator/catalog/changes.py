@@ -12,7 +12,7 @@ from relay_operator.api.conditions import ConditionType, Reason
 from relay_operator.api.gpumodel import GpuModelStatus
 from relay_operator.api.meta import rfc3339
 from relay_operator.catalog.listing import Listing, statuses
-from relay_operator.engine.conditions import Wanted, find, written
+from relay_operator.engine.conditions import Wanted, as_it_was, find, written
 from relay_operator.engine.manifests import part
 from relay_operator.engine.status import dumped, merge_patch
 
@@ -90,9 +90,7 @@ def _stale(raw: JsonObject, trouble: Trouble, now: datetime) -> JsonObject:
     since = stalled.last_transition_time if stalled is not None else now
     message = f"not refreshed since {rfc3339(since)}: {trouble.message}"
     wanted = [
-        Wanted(ConditionType.READY, ready.status, ready.reason, ready.message)
-        if ready is not None
-        else Wanted(ConditionType.READY, "False", trouble.reason, message),
+        as_it_was(ready) if ready is not None else Wanted(ConditionType.READY, "False", trouble.reason, message),
         Wanted(ConditionType.STALLED, "True", trouble.reason, message),
     ]
     return _patch(raw, before, wanted, now)

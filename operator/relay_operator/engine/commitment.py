@@ -7,12 +7,13 @@ from typing import Final
 from pydantic import JsonValue
 
 from relay_operator.api.meta import CreateIntent, MalformedIntent, ObjectKey, Reservation
-from relay_operator.api.workload import BILLED, BILLED_EARLY
+from relay_operator.api.workload import BILLED, BILLED_EARLY, UNBILLED
 from relay_operator.engine.account_users import Reference, named_account
 from relay_operator.engine.intent import is_open
 from relay_operator.engine.manifests import number, part, rows
 
-COSTS_NOTHING = frozenset({"stopped", "terminated"})
+_WITHOUT_ROOM = UNBILLED - {"failed"}
+"""States in which it keeps no room in a budget."""
 _PAID_IN_PART = BILLED_EARLY | {"degraded"}
 """States in which some replicas may cost nothing."""
 
@@ -89,7 +90,7 @@ def _present(
         return Commitment(reserved.cents, reserved.gpus) if reserved is not None else Commitment(unpriced=1)
     waiting = reserved if reserved is not None and reserved.token != status.get("reservationToken") else None
     state, price = status.get("state"), status.get("pricePerHourCents")
-    if state in COSTS_NOTHING:
+    if state in _WITHOUT_ROOM:
         return NOTHING if waiting is None else Commitment(waiting.cents, waiting.gpus)
     cents = price if isinstance(price, int) else None
     gpus, billed = _gpus(spec, status), _billed(cents or 0, status)

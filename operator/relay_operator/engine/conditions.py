@@ -8,6 +8,8 @@ from typing import Literal
 from relay_operator.api.conditions import Condition, ConditionType, Reason
 
 MESSAGE_LIMIT = 1024
+_SHOWN = 3
+"""How many names a message lists."""
 _PATIENCE = timedelta(minutes=5)
 """How long a reason that may resolve by itself is Reconciling before it is Stalled."""
 _FOR_MONEY = frozenset({Reason.WAITING_FOR_BUDGET, Reason.BALANCE_EXHAUSTED})
@@ -39,6 +41,11 @@ def find(conditions: Iterable[Condition], wanted: ConditionType) -> Condition | 
     return None
 
 
+def as_it_was(known: Condition, generation: int | None = None) -> Wanted:
+    """The condition once more, as that of this generation of the spec; None: the present one."""
+    return Wanted(ConditionType(known.type), known.status, known.reason, known.message, generation)
+
+
 def waited_out(before: Sequence[Condition], reason: str, now: datetime) -> bool:
     """Whether a reason that may resolve by itself has lasted: it is Reconciling before that, and Stalled after it."""
     stalled, waiting = find(before, ConditionType.STALLED), find(before, ConditionType.RECONCILING)
@@ -62,6 +69,12 @@ def _written(before: Condition | None, wanted: Wanted, generation: int, now: dat
         last_transition_time=before.last_transition_time if stays and before is not None else now,
         observed_generation=generation if wanted.generation is None else wanted.generation,
     )
+
+
+def some(names: Sequence[str]) -> str:
+    """The first of these names, and how many more there are."""
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return f"{', '.join(names[:_SHOWN])}{more}"
 
 
 def clipped(text: str) -> str:

@@ -20,7 +20,7 @@ from relay_operator.engine.backoff import Backoff
 from relay_operator.engine.engine import Engine
 from relay_operator.engine.entry import LARGEST, Entry
 from relay_operator.engine.events import Note, noteworthy
-from relay_operator.engine.flow import ActionT, FactsT, Flow, ObjT, ResultT, Told, Turn
+from relay_operator.engine.flow import ActionT, FactsT, Flow, ObjT, ResultT, Turn
 from relay_operator.engine.identity import RecordedElsewhereError
 from relay_operator.engine.informer import keep_answer
 from relay_operator.engine.leftover import Left, Leftover
@@ -28,9 +28,9 @@ from relay_operator.engine.leftovers import LeftoversFullError
 from relay_operator.engine.memory import Memories, Memory, MemoryT
 from relay_operator.engine.object_writer import ObjectWriter, WriteRefused
 from relay_operator.engine.passes import Pass
-from relay_operator.engine.persist import Persistence, Recorded, Unwritten, never_taken
+from relay_operator.engine.persist import Recorded, Unwritten, never_taken, write_id
 from relay_operator.engine.queue import Priority, Taken
-from relay_operator.engine.report import Report, Return, held, late_create
+from relay_operator.engine.report import Report, Return, Told, held, late_create
 from relay_operator.engine.return_time import return_time
 from relay_operator.engine.status import conditions_of, dumped, of_every_pass, status_patch
 from relay_operator.engine.vanished import PERSIST_SECONDS
@@ -335,7 +335,7 @@ class Controller(Generic[ObjT, FactsT, ActionT, ResultT, MemoryT]):
         engine, paid, refusal = self.engine, unwritten.paid, None
         raw, after = unwritten.writer.latest(), unwritten.after
         try:
-            recorded = await Persistence(engine.sleep, engine.retry_policy.random).write(unwritten)
+            recorded = await write_id(unwritten, engine.sleep, engine.retry_policy.random)
         except KubeError as error:
             if unwritten.paid.in_use or not never_taken(error):
                 raise

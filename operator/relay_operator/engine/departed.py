@@ -6,7 +6,7 @@ from datetime import datetime
 from pydantic import JsonValue
 
 from relay_kube.kube import JsonObject
-from relay_operator.api.cloudaccount import Ownerless
+from relay_operator.api.cloudaccount_status import Ownerless
 from relay_operator.api.meta import ANNOTATION_PREFIX, CREATE_INTENT, PAUSED, PLAN_ONLY, ObjectKey, rfc3339
 from relay_operator.engine.fit_schema import fit_schema, moment
 from relay_operator.engine.intent import has

@@ -1,6 +1,5 @@
 """The contract between the one pass and a family of kinds: how objects are read, decided on and acted on."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol, TypeVar
@@ -14,7 +13,7 @@ from relay_operator.engine.memory import MemoryT
 from relay_operator.engine.object_writer import ObjectWriter
 from relay_operator.engine.persist import PaidFor
 from relay_operator.engine.queue import Priority
-from relay_operator.engine.report import Report
+from relay_operator.engine.report import Told
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,27 +48,6 @@ class Facts(Protocol):
     @property
     def error(self) -> CloudError | None:
         """Why the cloud could not be read; None if it could."""
-
-
-@dataclass(frozen=True, slots=True)
-class Told:
-    """The outcome of a pass."""
-
-    before: ObjectStatus
-    after: ObjectStatus
-    """The status as it was read, and the desired one."""
-    report: Report | None
-    """None if there is nothing to report."""
-    next_attempt: datetime | None = None
-    """The time that status gives for the next attempt."""
-    due: tuple[datetime, ...] = ()
-    """Times at which a pass is due although nothing has changed."""
-    name: str = ""
-    """The name of what was done; empty means the name of the action."""
-    summary: str = ""
-    """The message for the log; empty means the report's message."""
-    once_written: Callable[[], object] | None = None
-    """Called once status is written, to forget what status records by then."""
 
 
 ObjT = TypeVar("ObjT", bound=Object)

@@ -49,7 +49,7 @@ class Informer:
         before, after = self.cache.put(key, raw)
         if before is not None and before.uid != after.uid:
             self._ghost(key, before)
-        _note_let_go(self.vanished, key, before, after, raw)
+        self.vanished.note_let_go(key, before, after, raw)
         if not needs_work(before, after):
             return
         if before is None and after.settled:
@@ -82,7 +82,7 @@ class Informer:
         if vanished(raw):
             self.vanished.take_over(key, raw)
         elif not self.vanished.leftovers.take_let_go(uid_of(raw)) and self._is_there(key, uid_of(raw)):
-            _forced_away(self.vanished, key, raw)
+            self.vanished.forced_away(key, raw)
         self._drop(key, uid_of(raw), version_of(raw))
 
     def absent(self, kind: str) -> None:
@@ -104,7 +104,7 @@ class Informer:
     def _ghost(self, key: ObjectKey, entry: Entry) -> None:
         """Process an object that was deleted without an event."""
         if not self.vanished.leftovers.take_let_go(entry.uid):
-            _forced_away(self.vanished, key, json.loads(entry.body))
+            self.vanished.forced_away(key, json.loads(entry.body))
 
     async def relist(self, kube: Kube, kind: str, resource: ResourceType, namespaces: tuple[str, ...]) -> None:
         """List all objects of a kind: drop those that were deleted without an event, and repair stale ones.
@@ -146,25 +146,9 @@ def keep_answer(vanished: Vanished, key: ObjectKey, raw: Mapping[str, JsonValue]
     the object is queued here.
     """
     before, after = vanished.cache.put(key, raw)
-    _note_let_go(vanished, key, before, after, raw)
+    vanished.note_let_go(key, before, after, raw)
     if before is not None and others_wrote(before, after):
         vanished.queue.add(key, _urgency(before, after))
-
-
-def _note_let_go(
-    vanished: Vanished, key: ObjectKey, before: Entry | None, after: Entry, raw: Mapping[str, JsonValue]
-) -> None:
-    """Process that the finalizer is removed from an object which others' finalizers may keep for long."""
-    if before is None or before.uid != after.uid or before.let_go or not after.let_go:
-        return
-    if not (key.vanished or vanished.leftovers.is_let_go(after.uid)):  # else the operator removed it
-        _forced_away(vanished, key, raw)
-
-
-def _forced_away(vanished: Vanished, key: ObjectKey, raw: Mapping[str, JsonValue]) -> None:
-    """Record as orphans what an object had in the cloud: somebody removed its finalizer."""
-    if vanished.cache.get(key._replace(vanished=uid_of(raw))) is None:  # else it is being ended
-        vanished.orphan(key, raw)
 
 
 def _urgency(before: Entry | None, after: Entry) -> Priority:

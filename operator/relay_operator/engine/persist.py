@@ -3,7 +3,6 @@
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum, auto
-from typing import TYPE_CHECKING
 
 from pydantic import JsonValue
 
@@ -16,10 +15,8 @@ from relay_operator.engine.identity import is_recorded_for
 from relay_operator.engine.intent import intent_of
 from relay_operator.engine.manifests import part, rows
 from relay_operator.engine.object_writer import ObjectWriter
+from relay_operator.engine.report import Told
 from relay_operator.engine.status import merge_patch
-
-if TYPE_CHECKING:
-    from relay_operator.engine.flow import Told
 
 _BACKOFF = Backoff(initial=0.1, limit=1.0)
 _TRIES = 3
@@ -67,7 +64,7 @@ class Unwritten:
     after: Callable[[], Mapping[str, JsonValue]]
     """Returns the whole status, which is needed only if the first write fails."""
     paid: PaidFor
-    instead: "Callable[[KubeError], Told]"
+    instead: Callable[[KubeError], Told]
     """Returns what to report if the write is refused for good, and the resource is ended."""
 
 
@@ -76,45 +73,38 @@ def never_taken(error: KubeError) -> bool:
     return isinstance(error, Refused) and error.status in _NEVER_TAKEN
 
 
-@dataclass(frozen=True, slots=True)
-class Persistence:
-    """Writes ids, with retries."""
+async def write_id(unwritten: Unwritten, sleep: Callable[[float], Awaitable[None]], random: Random) -> Recorded:
+    """Write the id; returns the outcome. Raises KubeError after a few failures, or once it is refused for good.
 
-    sleep: Callable[[float], Awaitable[None]]
-    random: Random
-
-    async def write(self, unwritten: Unwritten) -> Recorded:
-        """Write the id; returns the outcome. Raises KubeError after a few failures, or once it is refused for good.
-
-        The same if the API server answers an object without the id: what is not recorded would be created again. After
-        a failure, which may be a conflict, it is written only if nobody decided on the object meanwhile.
-        """
-        writer, patch, failures = unwritten.writer, unwritten.patch, 0
-        before = writer.latest()
-        while True:
-            try:
-                if failures:
-                    raw = await writer.read()
-                    if raw is None:
-                        return Recorded.GONE
-                    decided = after_conflict(records(before), records(raw), unwritten.paid.cloud_id)
-                    if decided is not None:
-                        return decided
-                    after = unwritten.after()
-                    rest = merge_patch(part(raw, "status"), after)
-                    patch = {name: value for name, value in rest.items() if name in after or name in unwritten.patch}
-                await writer.status(patch)
-            except NotFound:
-                return Recorded.GONE
-            except KubeError as error:
-                failures += 1
-                if failures == _TRIES or never_taken(error):
-                    raise
-            else:
-                if unwritten.paid.cloud_id not in _ids(part(writer.latest(), "status")):
-                    raise Unavailable(0, "NotKept", _NOT_KEPT.format(unwritten.paid.cloud_id))
-                return Recorded.WRITTEN
-            await self.sleep(_BACKOFF.after(failures, self.random))
+    The same if the API server answers an object without the id: what is not recorded would be created again. After
+    a failure, which may be a conflict, it is written only if nobody decided on the object meanwhile.
+    """
+    writer, patch, failures = unwritten.writer, unwritten.patch, 0
+    before = writer.latest()
+    while True:
+        try:
+            if failures:
+                raw = await writer.read()
+                if raw is None:
+                    return Recorded.GONE
+                decided = after_conflict(records(before), records(raw), unwritten.paid.cloud_id)
+                if decided is not None:
+                    return decided
+                after = unwritten.after()
+                rest = merge_patch(part(raw, "status"), after)
+                patch = {name: value for name, value in rest.items() if name in after or name in unwritten.patch}
+            await writer.status(patch)
+        except NotFound:
+            return Recorded.GONE
+        except KubeError as error:
+            failures += 1
+            if failures == _TRIES or never_taken(error):
+                raise
+        else:
+            if unwritten.paid.cloud_id not in _ids(part(writer.latest(), "status")):
+                raise Unavailable(0, "NotKept", _NOT_KEPT.format(unwritten.paid.cloud_id))
+            return Recorded.WRITTEN
+        await sleep(_BACKOFF.after(failures, random))
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
 """What a pass reports about its object, and when it returns: one form and one table of refusals for all flows. Pure."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import Enum, auto
@@ -46,7 +46,8 @@ class Report:
 
     ready: Literal["True", "False", "Unknown"] | None
     trouble: Trouble | None
-    reason: Reason
+    reason: str
+    """A `Reason`; why something ended may be one of another release."""
     message: str
     back: Return = Return.TRANSITION
     retry: RetryKind | None = None
@@ -61,6 +62,27 @@ class Report:
     """Further passes: seconds from now, and priority."""
     unseen: bool = False
     """Whether the cloud was not read, so that what was unknown still is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """The outcome of a pass."""
+
+    before: ObjectStatus
+    after: ObjectStatus
+    """The status as it was read, and the desired one."""
+    report: Report | None
+    """None if there is nothing to report."""
+    next_attempt: datetime | None = None
+    """The time that status gives for the next attempt."""
+    due: tuple[datetime, ...] = ()
+    """Times at which a pass is due although nothing has changed."""
+    name: str = ""
+    """The name of what was done; empty means the name of the action."""
+    summary: str = ""
+    """The message for the log; empty means the report's message."""
+    once_written: Callable[[], object] | None = None
+    """Called once status is written, to forget what status records by then."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,8 +129,6 @@ _REFUSALS: tuple[tuple[type[CloudError], Refusal], ...] = (
     (errors.NotFound, Refusal(Reason.CONFLICT, stalled=False, retry=RetryKind.QUICK)),
     (errors.Gone, Refusal(Reason.CONFLICT, stalled=False, retry=RetryKind.QUICK)),
 )
-_SHOWN = 3
-"""How many names a message lists."""
 _UNREACHABLE = Refusal(Reason.CLOUD_UNAVAILABLE, stalled=False, retry=RetryKind.ADVISED)
 
 
@@ -159,9 +179,8 @@ def unrecorded(trouble: str) -> Wanted:
 def held(trouble: str, left: Sequence[str]) -> Report:
     """The report on an object that stays until what it leaves in the cloud is recorded."""
     why = unrecorded(trouble)
-    more = f" and {len(left) - _SHOWN} more" if len(left) > _SHOWN else ""
     message = (
-        f"{', '.join(left[:_SHOWN])}{more} stays in the cloud, and the object goes once that is written down; "
+        f"{conditions.some(left)} stays in the cloud, and the object goes once that is written down; "
         f"{clause(why.message)}. To let it go without a record, remove its finalizers"
     )
     return Report(None, ConditionType.STALLED, Reason.LEFTOVER_UNRECORDED, message, Return.NEVER, extra=(why,))

@@ -4,10 +4,9 @@ from datetime import datetime
 from typing import assert_never
 
 from relay_operator.engine.backoff import PollIntervals, RetryPolicy, jittered
-from relay_operator.engine.flow import Told
 from relay_operator.engine.memory import Memory
 from relay_operator.engine.queue import Priority
-from relay_operator.engine.report import Return
+from relay_operator.engine.report import Return, Told
 
 _SHORTLY = 0.5
 

@@ -13,13 +13,13 @@ from relay_operator.api.conditions import Reason
 from relay_operator.api.meta import GROUP, VERSION, ObjectKey
 from relay_operator.api.schema import PRESERVED
 from relay_operator.engine.cache import Cache
+from relay_operator.engine.conditions import some
 from relay_operator.engine.manifests import part
 from relay_operator.engine.queue import Priority, Queue
 
 logger = logging.getLogger(__name__)
 
 _SECONDS = 5.0
-_SHOWN = 3
 _KIND = "x-kubernetes-group-version-kind"
 
 
@@ -87,12 +87,10 @@ class ServedKinds:
 
     def _message(self, lost: Mapping[str, list[str]]) -> str:
         name, fields = next(iter(lost.items()))
-        more = f" and {len(fields) - _SHOWN} more" if len(fields) > _SHOWN else ""
         others = f", and so are {', '.join(list(lost)[1:])}" if len(lost) > 1 else ""
         return (
             f"the CRD {name} of this cluster is older than this release{others}: the API server would drop "
-            f"{', '.join(fields[:_SHOWN])}{more}, so nothing is created. To bring all CRDs up to date, run: "
-            f"{self.remedy}"
+            f"{some(fields)}, so nothing is created. To bring all CRDs up to date, run: {self.remedy}"
         )
 
 

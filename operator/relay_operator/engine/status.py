@@ -30,7 +30,7 @@ def conditions_of(before: Sequence[Condition], report: Report, now: datetime) ->
     """`Ready` always; `Reconciling` and `Stalled` only while true; the others while they have something to report."""
     ready = conditions.find(before, ConditionType.READY)
     if report.ready is None and ready is not None:
-        yield Wanted(ConditionType.READY, ready.status, ready.reason, ready.message, ready.observed_generation)
+        yield conditions.as_it_was(ready, ready.observed_generation)
     else:
         yield Wanted(ConditionType.READY, report.ready or "False", report.reason, report.message)
     if report.trouble is not None:
@@ -50,7 +50,7 @@ def _carried_over(before: Sequence[Condition], report: Report) -> Iterator[Wante
     for kind in (unknown, dear) if report.ready is None else (unknown,):
         known = conditions.find(before, kind)
         if known is not None and kind not in told:
-            yield Wanted(kind, known.status, known.reason, known.message)
+            yield conditions.as_it_was(known)
 
 
 def whole_seconds(now: datetime, wait: float) -> datetime:

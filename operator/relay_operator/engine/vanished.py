@@ -22,7 +22,7 @@ from pydantic import JsonValue
 from relay_kube.errors import Conflict, KubeError, NotFound, Refused
 from relay_kube.kube import CONFIG_MAPS, JsonObject, Kube, ResourceType
 from relay_kube.nesting import decoded
-from relay_operator.api.cloudaccount import MAX_OWNERLESS, Ownerless
+from relay_operator.api.cloudaccount_status import MAX_OWNERLESS, Ownerless
 from relay_operator.api.meta import ANNOTATION_PREFIX, CREATE_INTENT, ObjectKey, ObjectMeta
 from relay_operator.engine.cache import Cache
 from relay_operator.engine.config_maps import ConfigMaps
@@ -110,6 +110,18 @@ class Vanished:
         self._saved.discard(own)
         self._put(own, departed)
         return own
+
+    def note_let_go(self, key: ObjectKey, before: Entry | None, after: Entry, raw: Mapping[str, JsonValue]) -> None:
+        """Process that the finalizer is removed from an object which others' finalizers may keep for long."""
+        if before is None or before.uid != after.uid or before.let_go or not after.let_go:
+            return
+        if not (key.vanished or self.leftovers.is_let_go(after.uid)):  # else the operator removed it
+            self.forced_away(key, raw)
+
+    def forced_away(self, key: ObjectKey, raw: Mapping[str, JsonValue]) -> None:
+        """Record as orphans what an object had in the cloud: somebody removed its finalizer."""
+        if self.cache.get(key._replace(vanished=uid_of(raw))) is None:  # else it is being ended
+            self.orphan(key, raw)
 
     def orphan(self, key: ObjectKey, raw: Mapping[str, JsonValue]) -> None:
         """Record as orphans what an object that is gone has in the cloud, as far as there is room for its namespace."""

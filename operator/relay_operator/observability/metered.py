@@ -1,12 +1,12 @@
 """Counts every request to the cloud by its operation, from any caller."""
 
 import re
-from collections.abc import AsyncIterable, Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from typing import TypeAlias, TypeVar
 
-from relay_client import OPERATIONS, AnyOperation, CallPolicy, ConnectionPool
+from relay_client import OPERATIONS, AnyOperation, ConnectionPool
 from relay_client.answers import Answer
-from relay_client.pool import OpenAnswer
+from relay_client.pool import OpenAnswer, Request
 
 _OTHER = "other"
 
@@ -31,42 +31,22 @@ class MeteredPool(ConnectionPool):
         self._on_request = on_request
         self._clock = clock
 
-    async def exchange(
-        self,
-        method: str,
-        url: str,
-        headers: Mapping[str, str],
-        content: bytes | None,
-        seconds: float,
-        policy: CallPolicy,
-        may_begin: Callable[[], bool],
-    ) -> Answer:
+    async def exchange(self, request: Request) -> Answer:
         """Send one request and return its answer. Raises NoAnswerError."""
-        answer = super().exchange(method, url, headers, content, seconds, policy, may_begin)
-        return await self._metered(method, url, answer)
+        return await self._metered(request, super().exchange(request))
 
-    async def open(
-        self,
-        method: str,
-        url: str,
-        headers: Mapping[str, str],
-        content: AsyncIterable[bytes] | None,
-        seconds: float | None,
-        policy: CallPolicy,
-        may_begin: Callable[[], bool],
-    ) -> OpenAnswer:
+    async def open(self, request: Request) -> OpenAnswer:
         """Send one request and return the head of its answer. Raises NoAnswerError."""
-        answer = super().open(method, url, headers, content, seconds, policy, may_begin)
-        return await self._metered(method, url, answer)
+        return await self._metered(request, super().open(request))
 
-    async def _metered(self, method: str, url: str, request: Awaitable[AnswerT]) -> AnswerT:
+    async def _metered(self, request: Request, exchange: Awaitable[AnswerT]) -> AnswerT:
         started, status = self._clock(), None
         try:
-            answer = await request
+            answer = await exchange
             status = answer.status
             return answer
         finally:
-            self._on_request(operation_at(method, url), status, self._clock() - started)
+            self._on_request(operation_at(request.method, request.url), status, self._clock() - started)
 
 
 def operation_at(method: str, url: str) -> str:

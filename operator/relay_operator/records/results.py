@@ -101,13 +101,14 @@ class RetryableFailures:
 
     def retries(self, failure: Failure) -> bool:
         """Whether the same record may succeed next time; never for what section 7 says not to send unchanged."""
-        if failure.status in _NEVER_STATUSES or failure.code in _NEVER_CODES:
+        if failure.status in FINAL_STATUSES or failure.code in _FINAL_CODES:
             return False
         return failure.code in self.codes or failure.status in self.statuses
 
 
-_NEVER_STATUSES = frozenset({400, 401, 402, 403, 404, 413, 422})
-_NEVER_CODES = frozenset({"invalid_tool_config", "tool_config_moved", "stream_unsupported"})
+FINAL_STATUSES = frozenset({400, 401, 402, 403, 404, 413, 422})
+"""Those of a record that section 7 says not to send unchanged."""
+_FINAL_CODES = frozenset({"invalid_tool_config", "tool_config_moved", "stream_unsupported"})
 
 
 @dataclass(slots=True)

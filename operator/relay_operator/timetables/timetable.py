@@ -4,7 +4,8 @@ A moment is due when the zone's clock shows a time of the schedule. A time that 
 occur, and one that it shows twice in autumn occurs twice, as with CronJob.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
@@ -70,32 +71,17 @@ class Timetable:
         if moment > _LATEST:
             return None
         moment = max(moment, _EARLIEST)
-        wall = self.wall(moment) - self._leap(moment)
-        while wall.year - moment.year <= _YEARS:
-            try:
-                wall = self._walls.get_next(datetime, start_time=wall)
-            except CroniterBadDateError:
-                return None
-            found = self.shown_once(wall)
-            if found > moment:
-                return found
-        return None
+        later = map(self.shown_once, _steps(self._walls.get_next, self.wall(moment) - self._leap(moment)))
+        return next((found for found in later if found > moment), None)
 
     def once_until(self, moment: datetime) -> datetime | None:
         """The last moment not after this one, counted the same way; None if there is none."""
         if moment < _EARLIEST:
             return None
         moment = min(moment, _LATEST)
-        wall = self.wall(moment) + self._leap(moment) + _MINUTE
-        while moment.year - wall.year <= _YEARS:
-            try:
-                wall = self._walls.get_prev(datetime, start_time=wall)
-            except CroniterBadDateError:
-                return None
-            found = self.shown_once(wall)
-            if found <= moment:
-                return found
-        return None
+        begin = self.wall(moment) + self._leap(moment) + _MINUTE
+        earlier = map(self.shown_once, _steps(self._walls.get_prev, begin))
+        return next((found for found in earlier if found <= moment), None)
 
     def wall(self, moment: datetime) -> datetime:
         """The date and time that the zone's clock shows."""
@@ -142,12 +128,7 @@ class Timetable:
 
     def _first(self, begin: datetime, moment: datetime) -> datetime | None:
         """The first moment after `moment` at which the clock shows a time of the schedule after `begin`."""
-        wall = begin
-        while wall.year - begin.year <= _YEARS:
-            try:
-                wall = self._walls.get_next(datetime, start_time=wall)
-            except CroniterBadDateError:
-                return None
+        for wall in _steps(self._walls.get_next, begin):
             if shown := [found for found in self._shown(wall) if found > moment]:
                 return min(shown)
         return None
@@ -162,6 +143,15 @@ class Timetable:
             found = wall.replace(tzinfo=self._zone, fold=fold).astimezone(UTC)
             if found.astimezone(self._zone).replace(tzinfo=None, fold=0) == wall:
                 yield found
+
+
+def _steps(step: Callable[..., datetime], begin: datetime) -> Iterator[datetime]:
+    """The clock's times of a schedule, before or after `begin` as croniter's `step` has it, for `_YEARS`."""
+    wall = begin
+    with suppress(CroniterBadDateError):
+        while abs(wall.year - begin.year) <= _YEARS:
+            wall = step(datetime, start_time=wall)
+            yield wall
 
 
 def _repeated(local: datetime) -> timedelta:

@@ -11,7 +11,8 @@ from relay_cli.kubectl import parsed
 from relay_cli.objects import CloudObject
 from relay_cli.spend import COLUMNS, spenders
 from relay_cli.tables import table
-from relay_operator.api.cloudaccount import AccountStatus, CloudAccount
+from relay_operator.api.cloudaccount import CloudAccount
+from relay_operator.api.cloudaccount_status import AccountStatus
 from relay_wire.billing import BillingBreakdownItem, CurrentUsage, DailyUsage
 
 CLOUD = "c10d"

@@ -6,7 +6,6 @@ import socket
 import threading
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
-from typing import Any
 
 import pytest
 
@@ -24,7 +23,7 @@ from relay_client import (
     Unauthorized,
     Unreadable,
 )
-from relay_client.pool import OpenAnswer
+from relay_client.pool import OpenAnswer, Request
 from tests.support.eventually import PATIENCE_SECONDS
 from tests.unit.client.conftest import KEY
 from tests.unit.client.scripted import Drop, Early, Hang, Raw, Reply, ScriptedServer, Step
@@ -193,8 +192,8 @@ class HeadAwaited(ConnectionPool):
         super().__init__(max_connections=1)
         self.head_came = asyncio.Event()
 
-    async def open(self, *request: Any, **more: Any) -> OpenAnswer:
-        answer = await super().open(*request, **more)
+    async def open(self, request: Request) -> OpenAnswer:
+        answer = await super().open(request)
         self.head_came.set()
         return answer
 

@@ -8,10 +8,9 @@ import pytest
 
 from relay_operator.api.conditions import ObjectStatus, Reason
 from relay_operator.engine.backoff import Backoff, PollIntervals, RetryPolicy
-from relay_operator.engine.flow import Told
 from relay_operator.engine.memory import Memory
 from relay_operator.engine.queue import Priority
-from relay_operator.engine.report import Report, Return
+from relay_operator.engine.report import Report, Return, Told
 from relay_operator.engine.return_time import return_time
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)

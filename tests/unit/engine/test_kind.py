@@ -1,6 +1,6 @@
 """The lines of KINDS, and what is read from them."""
 
-from relay_operator.api.cloudaccount import InUse
+from relay_operator.api.cloudaccount_status import InUse
 from relay_operator.crds import DEFINITIONS
 from relay_operator.engine.kind import resource_type
 from relay_operator.kinds import KINDS

@@ -11,9 +11,9 @@ from pydantic import JsonValue
 from relay_kube.errors import Conflict, KubeError, Unavailable
 from relay_kube.kube import JsonObject, ResourceType
 from relay_operator.api.meta import ObjectKey
-from relay_operator.engine.flow import Told
 from relay_operator.engine.object_writer import ObjectWriter
-from relay_operator.engine.persist import PaidFor, Persistence, Recorded, Records, Unwritten, after_conflict
+from relay_operator.engine.persist import PaidFor, Recorded, Records, Unwritten, after_conflict, write_id
+from relay_operator.engine.report import Told
 
 INTENT = "t0ken"
 KNOWN = Records(INTENT, "t0ken", frozenset({"batch-1"}))
@@ -107,7 +107,7 @@ async def test_each_further_try_writes_all_that_was_lost() -> None:
     async def at_once(_: float) -> None:
         return
 
-    assert await Persistence(at_once, Random(1).random).write(unwritten) is Recorded.WRITTEN
+    assert await write_id(unwritten, at_once, Random(1).random) is Recorded.WRITTEN
     assert server.status == after
 
 

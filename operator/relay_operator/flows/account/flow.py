@@ -12,19 +12,20 @@ from relay_kube.kube import ResourceType
 from relay_operator.accounts import key_secret
 from relay_operator.accounts.account_object import depends
 from relay_operator.api import meta
-from relay_operator.api.cloudaccount import MAX_OWNERLESS, AnyAccount, InUse, Ownerless
+from relay_operator.api.cloudaccount import AnyAccount
+from relay_operator.api.cloudaccount_status import MAX_OWNERLESS, InUse, Ownerless
 from relay_operator.api.conditions import Reason
 from relay_operator.api.definition import Definition
 from relay_operator.api.meta import ObjectKey
 from relay_operator.engine.account import AccountReady, AccountRefused, AccountState
 from relay_operator.engine.actions import Ignore, Wait
 from relay_operator.engine.backoff import Backoff, jittered
-from relay_operator.engine.flow import Flow, Told, Turn
+from relay_operator.engine.flow import Flow, Turn
 from relay_operator.engine.kind import resource_type
 from relay_operator.engine.leftover import Fate
 from relay_operator.engine.object_writer import ObjectWriter
 from relay_operator.engine.queue import Priority
-from relay_operator.engine.report import Report, Return
+from relay_operator.engine.report import Report, Return, Told
 from relay_operator.flows.account.act import (
     AccountFacts,
     AccountMemory,

@@ -29,7 +29,8 @@ from relay_client.operations import (
 from relay_kube.errors import Refused
 from relay_kube.kube import Kube
 from relay_operator.accounts.accounts import Accounts
-from relay_operator.api.cloudaccount import AnyAccount, WebhookSpec, WebhookStatus, secret_namespace
+from relay_operator.api.cloudaccount import AnyAccount, WebhookSpec, secret_namespace
+from relay_operator.api.cloudaccount_status import WebhookStatus
 from relay_operator.engine.fit_schema import fit_schema
 from relay_operator.flows.account.report import OrganizationSeen
 from relay_operator.webhooks.deliveries import why_missing

@@ -5,8 +5,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 
-from relay_operator.api.cloudaccount import AccountStatus, AnyAccount, InUse, Ownerless, Spend, WebhookStatus
-from relay_operator.api.conditions import Condition, ConditionType, Reason
+from relay_operator.api.cloudaccount import AnyAccount
+from relay_operator.api.cloudaccount_status import AccountStatus, InUse, Ownerless, Spend, WebhookStatus
+from relay_operator.api.conditions import ConditionType, Reason
 from relay_operator.api.meta import RECONCILE_AT
 from relay_operator.engine import conditions
 from relay_operator.engine.account import AccountReady, AccountState, below_floor
@@ -189,7 +190,7 @@ def _usable(before: AccountStatus, finding: AccountFinding) -> Iterator[Wanted]:
     silent = state.reason is Reason.CLOUD_UNAVAILABLE
     ready = conditions.find(before.conditions, ConditionType.READY)
     if silent and ready is not None:
-        yield _as_it_was(ready)
+        yield conditions.as_it_was(ready)
     else:
         yield Wanted(ConditionType.READY, "Unknown" if silent else "False", state.reason, state.message)
     if deleting:
@@ -206,7 +207,7 @@ def _silence(before: AccountStatus) -> Iterator[Wanted]:
     """What status says of a silent cloud, which holds until it answers: another process has to find it silent anew."""
     stalled = conditions.find(before.conditions, ConditionType.STALLED)
     if stalled is not None and stalled.reason == Reason.CLOUD_UNAVAILABLE:
-        yield _as_it_was(stalled)
+        yield conditions.as_it_was(stalled)
 
 
 def _counted(used: InUse) -> Iterator[str]:
@@ -220,7 +221,7 @@ def _webhook(before: AccountStatus, finding: AccountFinding) -> Iterator[Wanted]
     known = conditions.find(before.conditions, ConditionType.WEBHOOK_READY)
     if finding.seen is None:
         if known is not None:
-            yield _as_it_was(known)
+            yield conditions.as_it_was(known)
         elif finding.deaf:
             yield Wanted(ConditionType.WEBHOOK_READY, "False", Reason.WEBHOOK_REFUSED, finding.deaf)
     elif finding.seen.webhook_trouble:
@@ -228,13 +229,9 @@ def _webhook(before: AccountStatus, finding: AccountFinding) -> Iterator[Wanted]
     elif finding.seen.deliveries_missing:
         yield Wanted(ConditionType.WEBHOOK_READY, "False", Reason.DELIVERIES_MISSING, finding.seen.deliveries_missing)
     elif finding.seen.deliveries_missing is None and known is not None and known.reason == Reason.DELIVERIES_MISSING:
-        yield _as_it_was(known)
+        yield conditions.as_it_was(known)
     elif finding.seen.webhook is not None:
         yield Wanted(ConditionType.WEBHOOK_READY, "True", Reason.SUBSCRIBED, "the cloud reports changes")
-
-
-def _as_it_was(condition: Condition) -> Wanted:
-    return Wanted(ConditionType(condition.type), condition.status, Reason(condition.reason), condition.message)
 
 
 def left_over(record: Leftover) -> Ownerless:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final, NamedTuple, TypeVar
 
-from relay_operator.api.cloudaccount import MAX_SPENDERS, Spend, Spent
+from relay_operator.api.cloudaccount_status import MAX_SPENDERS, Spend, Spent
 from relay_operator.engine.fit_schema import fit_schema
 from relay_wire.base import RESOURCE_ID
 from relay_wire.billing import CurrentUsage

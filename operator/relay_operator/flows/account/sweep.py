@@ -136,7 +136,7 @@ class Sweeper:
             memory.hours = {cloud_id: told for cloud_id, told in memory.hours.items() if cloud_id in month}
         self.engine.leftovers.move(ready.reach, partial(self._is_in_it, ready))
         fates = await self._fates(ready, found.values())
-        self._forget_found(ready, found.values(), memory)
+        self._forget_found(ready, found.values())
         memory.only(found, {record.id for record in self.engine.leftovers.of(ready.key)})
         for stray in in_turn(onward(fates, memory.after), memory.looked, _LOOKS):
             memory.look(stray.id)
@@ -159,13 +159,13 @@ class Sweeper:
                 fates[stray] = fate
         return fates
 
-    def _forget_found(self, ready: AccountReady, found: Iterable[Stray], memory: SweepMemory) -> None:
+    def _forget_found(self, ready: AccountReady, found: Iterable[Stray]) -> None:
         """Forget what only its name is known of, if an object records the resource with that name by now."""
         named = {record.name: record for record in self.engine.leftovers.of(ready.key) if record.by_name_alone}
         for stray in found if named else ():
             record = named.get(stray.name)
             if record is not None and self._has_object(ready, stray.id):
-                self._forget(record, memory)
+                self._forget(record)
 
     def _has_object(self, ready: AccountReady, cloud_id: str) -> bool:
         """Whether an object records this id of the account's cloud.
@@ -325,7 +325,7 @@ class Sweeper:
         for record in self._in_turn(ready, memory):
             if self.engine.cache.others(ready.key, record.id):
                 if self._has_object(ready, record.id):
-                    self._forget(record, memory)
+                    self._forget(record)
                 continue
             with _tolerant(record.kind):
                 await self._look_at(ready, record, policy, memory, now)
@@ -341,7 +341,7 @@ class Sweeper:
             return
         memory.missing[record.config_map] = memory.missing[record.config_map] + 1 if name is None else 0
         if memory.missing[record.config_map] >= _GONE:
-            self._forget(record, memory)
+            self._forget(record)
         elif name == record.name and self._ends(ready, record, policy, now):
             logger.warning("ending %s %s (%s): %s", record.kind, record.id, record.name, record.fate)
             guarded = ready.cloud.guarded(partial(self._nobodys, ready, record))
@@ -377,7 +377,7 @@ class Sweeper:
         memory.missing = Counter({record.config_map: memory.missing[record.config_map] for record in own})
         return chosen
 
-    def _forget(self, record: Leftover, memory: SweepMemory) -> None:
+    def _forget(self, record: Leftover) -> None:
         logger.info("%s %s is gone, or has an object again: it leaves the list", record.kind, record.id)
         self.engine.leftovers.forget(record)
         if record.fate is Fate.LATE:

@@ -39,7 +39,7 @@ from relay_operator.flows.batch import actions, predicates
 from relay_operator.flows.batch.absence import unless_absent
 from relay_operator.flows.batch.actions import Action, Work
 from relay_operator.flows.batch.destinations import Destinations
-from relay_operator.flows.batch.facts import BatchMemory, Facts, running, running_unseen
+from relay_operator.flows.batch.facts import BatchMemory, Facts, cancellable, running_unseen
 from relay_operator.flows.batch.files import clear, clear_results
 from relay_operator.flows.batch.gather import job_of
 from relay_operator.flows.batch.names import create_of, metadata_of, tag_of
@@ -64,7 +64,7 @@ from relay_operator.flows.batch.sending import Sending
 from relay_operator.flows.batch.tagged import is_about, unbelieved
 from relay_operator.flows.batch.transfers import Transfers
 from relay_operator.records.ids import NoTemporarySpace
-from relay_wire.batches import BatchCreate, BatchStatus
+from relay_wire.batches import BatchCreate
 
 logger = logging.getLogger(__name__)
 
@@ -278,10 +278,8 @@ class Actor:
         account = facts.usable_account
         refused: list[CloudError] = []
         unseen = facts.view.sight in UNSEEN
-        for part in (running_unseen if unseen else running)(facts.status, memory):
+        for part in (running_unseen if unseen else cancellable)(facts.status, memory):
             batch_id = part.batch_id or ""
-            if part.state == BatchStatus.CANCELLING:
-                continue
             try:
                 await unless_absent(self._fenced(facts), CANCEL_BATCH, batch_id)  # if it is absent, the next look shows
             except CloudError as error:

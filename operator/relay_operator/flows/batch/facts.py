@@ -84,10 +84,14 @@ def running(status: InferenceBatchStatus, memory: BatchMemory) -> list[PartStatu
     return [*predicates.live(status), *unended]
 
 
+def cancellable(status: InferenceBatchStatus, memory: BatchMemory) -> list[PartStatus]:
+    """Parts whose batch may run, and that the cloud does not show as being cancelled."""
+    return [part for part in running(status, memory) if part.state != BatchStatus.CANCELLING]
+
+
 def running_unseen(status: InferenceBatchStatus, memory: BatchMemory) -> list[PartStatus]:
     """Parts to cancel without a look: this process knows whose their batches are."""
-    open_ones = [part for part in running(status, memory) if part.state != BatchStatus.CANCELLING]
-    return [part for part in open_ones if part.batch_id in memory.shown - memory.cancelled.keys()]
+    return [part for part in cancellable(status, memory) if part.batch_id in memory.shown - memory.cancelled.keys()]
 
 
 def with_suspension(obj: InferenceBatch, status: InferenceBatchStatus, memory: BatchMemory) -> InferenceBatchStatus:

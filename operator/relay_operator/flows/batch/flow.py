@@ -14,13 +14,13 @@ from relay_operator.api.meta import MOST_IN_A_ROW, CreateIntent, ObjectKey
 from relay_operator.engine import identity
 from relay_operator.engine.actions import Wait
 from relay_operator.engine.backoff import RetryPolicy
-from relay_operator.engine.flow import Told, Turn
+from relay_operator.engine.flow import Turn
 from relay_operator.engine.identity import Installation, place_of
 from relay_operator.engine.kind import resource_type
 from relay_operator.engine.leftover import Fate, Left
 from relay_operator.engine.object_writer import ObjectWriter
 from relay_operator.engine.persist import PaidFor
-from relay_operator.engine.report import Report, Return
+from relay_operator.engine.report import Report, Return, Told
 from relay_operator.engine.status import conditions_of, of_every_pass, status_patch, whole_seconds
 from relay_operator.flows.batch import actions, predicates
 from relay_operator.flows.batch.act import Actor

@@ -36,7 +36,15 @@ from relay_operator.engine.queue import Priority
 from relay_operator.engine.rules import Account
 from relay_operator.flows.batch import predicates
 from relay_operator.flows.batch.actions import Work
-from relay_operator.flows.batch.facts import BatchMemory, Facts, ending_of, running, running_unseen, with_suspension
+from relay_operator.flows.batch.facts import (
+    BatchMemory,
+    Facts,
+    cancellable,
+    ending_of,
+    running,
+    running_unseen,
+    with_suspension,
+)
 from relay_operator.flows.batch.names import create_of
 from relay_operator.flows.batch.plan import UNSEEN, BatchDemand, EndingState, Live, Phase, Round, Sight, Transfer, View
 from relay_operator.flows.batch.polls import BatchPolls
@@ -185,14 +193,11 @@ class Gatherer:
         if seen.here and not facts.outdated:  # an earlier release recorded no endpoint
             facts = replace(facts, status=facts.status.model_copy(update={"identity": facts.sent_for}))
         obj, status = facts.obj, facts.status
-        may_run = running(status, memory)
-        told = [
-            part
-            for part in may_run
-            if part.state == BatchStatus.CANCELLING
-            or self.clock() - memory.cancelled.get(part.batch_id or "", float("-inf")) < self.delays.termination
-        ]
-        live = Live.NONE if not may_run else Live.CANCELLING if len(told) == len(may_run) else Live.RUNNING
+        untold = any(
+            self.clock() - memory.cancelled.get(part.batch_id or "", float("-inf")) >= self.delays.termination
+            for part in cancellable(status, memory)
+        )
+        live = Live.RUNNING if untold else Live.CANCELLING if running(status, memory) else Live.NONE
         if seen.sight in UNSEEN:
             live = _live_unseen(status, memory)
         ending, stands = ending_of(facts)

@@ -24,6 +24,7 @@ from relay_operator.engine import conditions
 from relay_operator.engine.backoff import is_ahead
 from relay_operator.engine.fit_schema import fit_schema
 from relay_operator.engine.identity import located
+from relay_operator.engine.status import whole_seconds
 from relay_operator.flows.batch.plan import BatchDemand, Holds, Phase, Round
 from relay_operator.records.problems import ProblemCode
 from relay_wire.batches import FINAL, Batch, BatchStatus
@@ -186,7 +187,7 @@ def round_of(spec: InferenceBatchSpec, status: InferenceBatchStatus, now: dateti
     if not parts or any(part.input_file_id is None for part in parts):
         return Round.UNSENT
     if any(part.batch_id is None for part in parts):
-        longest = timedelta(seconds=_record_retry(spec).max_backoff_seconds + 1)  # in the whole seconds of status
+        longest = timedelta(seconds=record_retry(spec).max_backoff_seconds + 1)  # in the whole seconds of status
         return Round.HELD if is_ahead(status.retry_time, now, longest) else Round.UNPAID
     if not all(map(over, parts)):
         return Round.SENT
@@ -196,7 +197,7 @@ def round_of(spec: InferenceBatchSpec, status: InferenceBatchStatus, now: dateti
 def may_go_on(spec: InferenceBatchSpec, status: InferenceBatchStatus) -> bool:
     """Whether some records may be sent again; only the results show which."""
     counts = counted(status)
-    attempts_left = (status.attempt or 1) < _record_retry(spec).max_attempts
+    attempts_left = (status.attempt or 1) < record_retry(spec).max_attempts
     missing = counts.total - counts.completed - counts.failed
     cancelled = any(part.state == BatchStatus.CANCELLED for part in this_round(status))
     cut = status.suspended or (spec.suspend and cancelled)  # maybe by a process that could not record it
@@ -205,14 +206,14 @@ def may_go_on(spec: InferenceBatchSpec, status: InferenceBatchStatus) -> bool:
 
 def retry_time(spec: InferenceBatchSpec, attempt: int, now: datetime) -> datetime | None:
     """When this attempt at failed records may begin, in whole seconds; None: at once."""
-    policy = _record_retry(spec)
+    policy = record_retry(spec)
     if not policy.backoff_seconds:
         return None
-    wait = min(policy.backoff_seconds * 2 ** (attempt - 2), policy.max_backoff_seconds)
-    return (now + timedelta(seconds=wait + 0.999)).replace(microsecond=0)
+    return whole_seconds(now, min(policy.backoff_seconds * 2 ** (attempt - 2), policy.max_backoff_seconds))
 
 
-def _record_retry(spec: InferenceBatchSpec) -> RecordRetry:
+def record_retry(spec: InferenceBatchSpec) -> RecordRetry:
+    """Which records are sent again, and how often."""
     return spec.retry_policy or RecordRetry()
 
 

@@ -223,7 +223,7 @@ def _recorded(facts: Facts, status: InferenceBatchStatus) -> Report:
     if isinstance(facts.came, WorkTroubled):
         return _troubled(facts.came)
     if status.ending is not None and facts.obj.status.ending is None:
-        return Report("False", _ON_THE_WAY, Reason(status.ending.reason), status.ending.message, Return.SOON)
+        return Report("False", _ON_THE_WAY, status.ending.reason, status.ending.message, Return.SOON)
     if status.retry_time is not None:
         return replace(_held(status), back=Return.SOON)
     return Report("False", _ON_THE_WAY, Reason.SUBMITTING, "the batch is being created", Return.SOON)
@@ -265,12 +265,12 @@ def outcome(status: InferenceBatchStatus, back: Return) -> Report:
     message += f"; records failed{why(status)}" if status.failure_reasons else ""
     failed = Wanted(ConditionType.FAILED, "True", ending.reason, message)
     extra = (failed, *because(ending))
-    return Report("False", ConditionType.STALLED, Reason(ending.reason), message, back, extra=extra)
+    return Report("False", ConditionType.STALLED, ending.reason, message, back, extra=extra)
 
 
-def doubts(facts: Facts, status: InferenceBatchStatus, reason: Reason) -> Iterator[Wanted]:
+def doubts(facts: Facts, status: InferenceBatchStatus, reason: str) -> Iterator[Wanted]:
     """The condition that warns of an output that is probably too small, until the size is known."""
-    known = reason is Reason.OUTPUT_TOO_LARGE or status.completion_time is not None
+    known = reason == Reason.OUTPUT_TOO_LARGE or status.completion_time is not None
     text = None if known else doubt(facts.obj.spec, status)
     if text is not None:
         yield Wanted(ConditionType.OUTPUT_MAY_NOT_FIT, "True", Reason.OUTPUT_MAY_NOT_FIT, text)

@@ -6,7 +6,6 @@ from typing import Final
 
 from relay_operator.api.conditions import Reason
 from relay_operator.api.inferencebatch import Ending, InferenceBatchStatus, InputStatus, OutputStatus, PartStatus
-from relay_operator.api.inferencebatch_spec import RecordRetry
 from relay_operator.api.inferencebatchschedule import SCHEDULE_LABEL
 from relay_operator.api.meta import CreateIntent
 from relay_operator.engine.account import sent_with
@@ -202,7 +201,7 @@ def _closed(facts: Facts) -> Fields:
 
 def _again(facts: Facts) -> Fields:
     """Begin another attempt; after the last one, send only records without an answer."""
-    status, limit = facts.status, (facts.obj.spec.retry_policy or RecordRetry()).max_attempts
+    status, limit = facts.status, predicates.record_retry(facts.obj.spec).max_attempts
     attempt = status.attempt or 1
     more = attempt < limit
     only_cut = bool(status.suspended) and not predicates.counted(status).failed  # an attempt is for what failed

@@ -25,7 +25,7 @@ from relay_operator.flows.managed.facts import Facts
 from relay_operator.flows.managed.former import former
 from relay_operator.flows.managed.links import made_of
 from relay_operator.flows.managed.memory import ManagedMemory, SentChange
-from relay_operator.flows.managed.part_of import asked, part_of
+from relay_operator.flows.managed.part_of import address_of, part_of
 from relay_operator.flows.managed.resource import Change, ExternalResource, ObsT
 from relay_operator.flows.managed.result import Accepted, OutcomeUnknown, Rejected, Result, Sent
 from relay_operator.flows.managed.shown_once import Shown
@@ -289,7 +289,7 @@ class Actor(Generic[SpecT, StatusT, ObsT]):
         return result
 
     async def _terminate(self, facts: Facts[SpecT, StatusT, ObsT], cloud_id: str) -> Result[ObsT]:
-        address = asked(facts.obj.status, cloud_id)
+        address = address_of(facts.obj.status, cloud_id)
         return await self._send(facts, lambda cloud: self.resource.delete(cloud, address), ending=cloud_id)
 
     async def _send(

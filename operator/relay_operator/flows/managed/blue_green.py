@@ -98,9 +98,7 @@ def failed(obj: Resource[SpecT, StatusT], message: str) -> FailedGreen:
 def has_failed(obj: Resource[SpecT, StatusT], env_digest: str) -> FailedGreen | None:
     """The record of a failure with this very spec and the present content of its Secrets; None if there is none."""
     known = remembered(obj)
-    if known is None or (env_digest and known.env_digest and env_digest != known.env_digest):
-        return None
-    return known
+    return None if known is None or predicates.env_changed(known.env_digest, env_digest) else known
 
 
 def remembered(obj: Resource[SpecT, StatusT]) -> FailedGreen | None:

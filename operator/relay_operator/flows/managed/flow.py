@@ -16,20 +16,21 @@ from relay_operator.engine import identity
 from relay_operator.engine.account import Accounts
 from relay_operator.engine.actions import Nothing, Release, Wait
 from relay_operator.engine.backoff import RetryPolicy
-from relay_operator.engine.flow import Told, Turn
+from relay_operator.engine.flow import Turn
 from relay_operator.engine.identity import Installation, place_of
 from relay_operator.engine.kind import resource_type
 from relay_operator.engine.leftover import Fate, Left
 from relay_operator.engine.object_writer import ObjectWriter
 from relay_operator.engine.persist import PaidFor
 from relay_operator.engine.queue import Priority
-from relay_operator.engine.report import Report, Return
+from relay_operator.engine.report import Report, Return, Told
 from relay_operator.flows.managed import predicates, unended
 from relay_operator.flows.managed.abilities import Connects, brought_in, shown_once
 from relay_operator.flows.managed.act import Actor
 from relay_operator.flows.managed.actions import Action, DropFormer, EndFormer, SwitchOver
 from relay_operator.flows.managed.begun import before_begun, with_begun
 from relay_operator.flows.managed.blue_green import serving
+from relay_operator.flows.managed.clocks import begins
 from relay_operator.flows.managed.connection import ConnectionWriter
 from relay_operator.flows.managed.ending import parse
 from relay_operator.flows.managed.facts import Facts
@@ -44,7 +45,7 @@ from relay_operator.flows.managed.report import report_of
 from relay_operator.flows.managed.resource import ExternalResource, ObsT
 from relay_operator.flows.managed.result import Accepted, OutcomeUnknown, Rejected, Result, Switched
 from relay_operator.flows.managed.shown_once import Shown
-from relay_operator.flows.managed.status import begins, new_status, still_waiting, until_agreed
+from relay_operator.flows.managed.status import new_status, still_waiting, until_agreed
 from relay_operator.flows.managed.view import Former, Seen
 from relay_operator.flows.managed.workload import asked
 

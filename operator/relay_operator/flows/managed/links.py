@@ -6,10 +6,8 @@ from dataclasses import dataclass, field
 from relay_operator.api.conditions import Reason
 from relay_operator.api.meta import ObjectKey
 from relay_operator.engine.cache import Cache
+from relay_operator.engine.conditions import some
 from relay_operator.engine.entry import Entry
-
-_NAMED = 3
-"""How many objects a message names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +65,4 @@ def _goes_on(entry: Entry | None) -> bool:
 
 
 def _named(holders: Collection[ObjectKey]) -> str:
-    names = sorted(f"{other.kind} {other.name}" for other in holders)
-    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-    return f"{', '.join(names[:_NAMED])}{more}"
+    return some(sorted(f"{other.kind} {other.name}" for other in holders))

@@ -17,7 +17,7 @@ from relay_operator.flows.managed.abilities import brought_in, nameless, shown_o
 from relay_operator.flows.managed.blue_green import blues
 from relay_operator.flows.managed.ending import legible
 from relay_operator.flows.managed.former import former
-from relay_operator.flows.managed.part_of import asked
+from relay_operator.flows.managed.part_of import address_of
 from relay_operator.flows.managed.resource import Look, ObsT, Progress
 from relay_operator.flows.managed.search import FORMER, WITHHELD, Searcher, Sight, another_url, belongs
 from relay_operator.flows.managed.subject import Subject
@@ -108,7 +108,7 @@ class Looker(Searcher[SpecT, StatusT, ObsT]):
     async def _look_by_id(self, subject: Subject[SpecT, StatusT], look: Look) -> Sight[ObsT]:
         obj, account, memory = subject.obj, subject.account, subject.memory
         try:
-            address = asked(obj.status, obj.status.id or "")
+            address = address_of(obj.status, obj.status.id or "")
             observed = await self.resource.observe(account.cloud, address, obj.status, look)
         except NotFound:
             return self._missing(subject)
@@ -192,7 +192,7 @@ class Looker(Searcher[SpecT, StatusT, ObsT]):
         if barred:
             return Sight(refused, note=barred)
         try:
-            address = asked(obj.status, cloud_id)
+            address = address_of(obj.status, cloud_id)
             observed = await self.resource.observe(account.cloud, address, obj.status, Look.EXACT)
         except NotFound:
             return Sight(refused, note=f"the cloud does not find {cloud_id}")

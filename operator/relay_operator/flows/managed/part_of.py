@@ -14,7 +14,7 @@ def part_of(status: StatusT) -> str:
     return (status.part_of or "") if isinstance(status, PartStatus) else ""
 
 
-def asked(status: StatusT, cloud_id: str) -> str:
+def address_of(status: StatusT, cloud_id: str) -> str:
     """The address of this id in the whole of the object's resource."""
     return address(cloud_id, part_of(status))
 

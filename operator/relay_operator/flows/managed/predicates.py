@@ -125,6 +125,11 @@ def restart_asked(obj: Resource[SpecT, StatusT]) -> bool:
     return value is not None and value != told(obj.status).restarted_at
 
 
+def env_changed(recorded: str | None, env_digest: str) -> bool:
+    """Whether Secrets and ConfigMaps hold something else than was recorded, as far as both are known."""
+    return bool(recorded and env_digest) and recorded != env_digest
+
+
 def model_id(models: Sequence[str], full: int) -> str:
     """The GPU model of the next attempt: each refusal for lack of room moves on, cyclically; empty without models."""
     return models[full % len(models)] if models else ""
@@ -148,7 +153,7 @@ def difference(
     silent = tuple(name for name in changed_fields(recorded, resource.immutable(obj)) if name not in named)
     strategy = obj.spec.update_strategy
     recreate = strategy is not None and strategy.type is UpdateType.RECREATE
-    outdated = bool(env_digest and env_digest != (obj.status.env_digest or env_digest))
+    outdated = env_changed(obj.status.env_digest, env_digest)
     if former.supersedes(obj.status) and (recreate if differs or silent else outdated):
         full = former.is_full(obj.status)
         return (Difference.FORBIDDEN, None, former.FULL) if full else (Difference.SUPERSEDED, None, "; ".join(differs))
@@ -197,10 +202,9 @@ def as_made(
     resource: ExternalResource[SpecT, StatusT, ObsT], obj: Resource[SpecT, StatusT], observed: ObsT, env_digest: str
 ) -> bool:
     """Whether the resource was made from this very spec and these Secrets, and the cloud shows it otherwise."""
-    outdated = env_digest and env_digest != (obj.status.env_digest or env_digest)
-    if outdated or changed_fields(obj.status.spec_hash or "", resource.immutable(obj)):
-        return False
-    return bool(resource.differences(obj, observed))
+    changed = changed_fields(obj.status.spec_hash or "", resource.immutable(obj))
+    same = not (changed or env_changed(obj.status.env_digest, env_digest))
+    return same and bool(resource.differences(obj, observed))
 
 
 def changes_of(

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from relay_operator.api.parts import DeletionPolicy
 from relay_operator.api.plan import Plan, PlannedAction
-from relay_operator.api.workload import PricedStatus, SpecT, StatusT, WorkloadSpec
+from relay_operator.api.workload import UNBILLED, PricedStatus, SpecT, StatusT, WorkloadSpec
 from relay_operator.engine.actions import Expire, Release
 from relay_operator.flows.managed import actions
 from relay_operator.flows.managed.abilities import is_priced, shown_once
@@ -38,8 +38,6 @@ _FREE = frozenset({PlannedAction.STOP, PlannedAction.DELETE})
 _HARMLESS = (actions.EndFormer, actions.Discard, actions.Forget, actions.SetAside)
 """Actions without a loss: nobody uses the resource any more, or it works until another takes its place."""
 _IDLE = frozenset({Seen.NOTHING, Seen.STOPPED, Seen.GONE})
-_UNPAID = frozenset({"stopped", "failed", "terminated"})
-"""The last words of the cloud about what costs nothing, if it cannot be asked now."""
 VERBS: Mapping[PlannedAction, str] = {
     PlannedAction.CREATE: "created",
     PlannedAction.RECREATE: "recreated",
@@ -120,7 +118,7 @@ def _present(facts: Facts[SpecT, StatusT, ObsT]) -> int | None:
     status = obj.status if observed is None else facts.resource.status(obj, observed)
     if not isinstance(status, PricedStatus):
         return None
-    idle = facts.view.seen in _IDLE | {Seen.FAILED} or status.state in _UNPAID
+    idle = facts.view.seen in _IDLE | {Seen.FAILED} or status.state in UNBILLED
     return 0 if idle else status.price_per_hour_cents if told is None else told
 
 

@@ -18,7 +18,7 @@ from relay_operator.flows.managed.predicates import (
 from relay_operator.flows.managed.view import Difference, Recovery, Seen
 from relay_operator.flows.managed.workload import asked, told
 
-LASTING = timedelta(minutes=10)
+_LASTING = timedelta(minutes=10)
 """A run this long ends a series of failures: the next recovery is not delayed."""
 
 _BACKOFF = Backoff(initial=10.0, limit=300.0)
@@ -53,19 +53,18 @@ def recovery(obj: Resource[SpecT, StatusT], seen: Seen, now: datetime) -> Recove
             return Recovery.NONE
 
 
-def steady_since(obj: Resource[SpecT, StatusT]) -> datetime | None:
-    """Since when it runs as now; if it has ended, since its run began. None while it loads, and without a run."""
+def lasted(obj: Resource[SpecT, StatusT], until: datetime) -> bool:
+    """Whether it has run as now for long by then, or did if its run has ended, so that a series of failures is over."""
     state, begun = obj.status.state, told(obj.status).running_since
     if begun is None or state in ON_THE_WAY:
-        return None
-    return max(begun, obj.status.state_since or begun) if state in BILLED else begun
+        return False
+    steady_since = max(begun, obj.status.state_since or begun) if state in BILLED else begun
+    return until - steady_since >= _LASTING
 
 
 def in_a_row(obj: Resource[SpecT, StatusT], seen: Seen, now: datetime) -> int:
     """Consecutive restarts and recreations without a long run between them; the time that it loads is none of it."""
-    begun = steady_since(obj)
-    lasted = begun is not None and _since(obj, seen, now) - begun >= LASTING
-    return 0 if lasted else told(obj.status).recoveries or 0
+    return 0 if lasted(obj, _since(obj, seen, now)) else told(obj.status).recoveries or 0
 
 
 def due(obj: Resource[SpecT, StatusT], seen: Seen, now: datetime) -> datetime:
@@ -91,7 +90,7 @@ def next_like_it(obj: Resource[SpecT, StatusT], now: datetime) -> datetime:
 def held_back(
     obj: Resource[SpecT, StatusT],
     seen: Seen,
-    asked: Recovery,
+    requested: Recovery,
     difference: Difference,
     now: datetime,
     *,
@@ -105,14 +104,14 @@ def held_back(
         return False
     if difference in ANEW and not is_counted(obj, difference):
         return as_made and now < next_like_it(obj, now)
-    if asked is Recovery.NONE and difference is not Difference.REPLACEABLE:
+    if requested is Recovery.NONE and difference is not Difference.REPLACEABLE:
         return False
     return now < due(obj, seen, now)
 
 
-def counted(obj: Resource[SpecT, StatusT], seen: Seen, asked: Recovery, now: datetime) -> int:
+def counted(obj: Resource[SpecT, StatusT], seen: Seen, requested: Recovery, now: datetime) -> int:
     """Consecutive recoveries, with the one that begins now; a recreation for a changed spec does not count."""
-    return in_a_row(obj, seen, now) + (asked is not Recovery.NONE or not _changed(obj))
+    return in_a_row(obj, seen, now) + (requested is not Recovery.NONE or not _changed(obj))
 
 
 def _changed(obj: Resource[SpecT, StatusT]) -> bool:

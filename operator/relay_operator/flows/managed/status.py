@@ -19,13 +19,14 @@ from relay_operator.engine.report import Report
 from relay_operator.engine.status import conditions_of, of_every_pass, storable, whole_seconds
 from relay_operator.flows.managed import actions, blue_green, predicates, recovery, schedule
 from relay_operator.flows.managed.abilities import drain, is_part, shown_once
-from relay_operator.flows.managed.actions import RESTART, START, Action
+from relay_operator.flows.managed.actions import Action
+from relay_operator.flows.managed.clocks import clocks, recoveries
 from relay_operator.flows.managed.facts import Facts
 from relay_operator.flows.managed.former import former, supersedes, with_present, without
 from relay_operator.flows.managed.proposal import proposal
-from relay_operator.flows.managed.resource import ObsT, Progress
+from relay_operator.flows.managed.resource import ObsT
 from relay_operator.flows.managed.result import Accepted, Rejected, Result, Sent, Switched
-from relay_operator.flows.managed.view import Difference, Former, Recovery, Seen
+from relay_operator.flows.managed.view import Difference, Former, Seen
 from relay_operator.flows.managed.workload import told
 
 Fields = dict[str, object]
@@ -51,8 +52,6 @@ _OF_THE_FORMER = frozenset({"account", "identity"})
 
 
 _BEGINNINGS = ("state_since", "running_since", "stopped_since")
-_RUNS = frozenset({Progress.READY, Progress.DEGRADED})
-_ENDS_A_RUN = frozenset({Progress.STOPPED, Progress.INTERRUPTED, Progress.FAILED})
 _APPLIED = frozenset({Difference.REPLACEABLE, Difference.BLUE_GREEN})
 """Differences that apply what changed in a Secret."""
 _LONGEST_BLIND = 60.0
@@ -72,11 +71,11 @@ def new_status(
     wanted, looked = _conditions(facts, report), facts.error is None
     changed = of_every_pass(obj.status, obj.metadata, wanted, facts.now, looked=looked)
     changed |= _protocol(facts, action, result)
-    changed |= _clocks(facts, action, result, observed, state)
+    changed |= clocks(facts, action, result, observed, state)
     changed |= _attempts(facts, result, report, retry_policy)
     changed |= _money(facts, report)
     changed["plan"] = proposal(facts, action, report.message) if facts.obj.metadata.plan_only else None
-    changed["recoveries"] = _recoveries(facts, action, result, report)
+    changed["recoveries"] = recoveries(facts, action, result, report)
     changed["next_schedule_time"] = None if facts.view.deleting else schedule.next_change(obj.spec, facts.now)
     if (state or None) != obj.status.state and "state" not in changed:
         changed["state_since"] = facts.now if state else None
@@ -307,81 +306,13 @@ def _owned(facts: Facts[SpecT, StatusT, ObsT], observed: ObsT, intent: CreateInt
     }
 
 
-def _clocks(
-    facts: Facts[SpecT, StatusT, ObsT], action: Action, result: Result[ObsT], observed: ObsT | None, state: str | None
-) -> Fields:
-    """The echo of the restart, and since when the workload has been running or stopped."""
-    begun, status = isinstance(result, Accepted), facts.obj.status
-    changed: Fields = {"restarted_at": _echo(facts)} if begun else {}
-    changed["running_since"] = _running_since(facts, result, observed, state, begun=begun)
-    changed |= begins(facts, action, result)
-    if observed is not None and not isinstance(result, Sent):
-        stopped = facts.resource.progress(observed) is Progress.STOPPED
-        as_asked = stopped and predicates.stopped_for_good(facts.obj, facts.now)
-        changed["stopped_since"] = (told(status).stopped_since or facts.now) if as_asked else None
-    return changed
-
-
-def begins(facts: Facts[SpecT, StatusT, ObsT], action: Action, result: Result[ObsT]) -> Fields:
-    """What status says of a start or restart that was sent, whatever the cloud shows; empty if none was."""
-    start = isinstance(action, actions.Update) and action.change in {START, RESTART}
-    if not start or not isinstance(result, Sent):
-        return {}
-    return {
-        "state_since": facts.now,  # the same state after this is a new failure
-        "restarted_at": _echo(facts),
-        "running_since": _running_since(facts, result, None, None, begun=True),
-        "recoveries": _restarts(facts),
-    }
-
-
-def _echo(facts: Facts[SpecT, StatusT, ObsT]) -> str | None:
-    """The last request for a restart; kept without the annotation: the same value, put back, is no new one."""
-    return facts.obj.metadata.echo(meta.RESTARTED_AT) or told(facts.obj.status).restarted_at
-
-
-def _restarts(facts: Facts[SpecT, StatusT, ObsT]) -> int | None:
-    """Consecutive restarts and recreations, with the start that was sent unless people requested that."""
-    obj, view = facts.obj, facts.view
-    if view.difference is not Difference.CHANGE and view.recovery is Recovery.RESTART:
-        return recovery.counted(obj, view.seen, view.recovery, facts.now)
-    return recovery.in_a_row(obj, view.seen, facts.now) or None
-
-
-def _running_since(
-    facts: Facts[SpecT, StatusT, ObsT],
-    result: Result[ObsT],
-    observed: ObsT | None,
-    state: str | None,
-    *,
-    begun: bool,
-) -> datetime | None:
-    """The start of the present run, of which `begun` is the first pass; what may cost something runs.
-
-    As long as an old one serves, its run goes on: one beside it that never is Ready gives it no more time.
-    """
-    since = told(facts.obj.status).running_since
-    if isinstance(result, Switched):
-        return facts.now
-    if blue_green.serving(facts.obj.status) is not None:
-        return facts.now if begun and predicates.restart_asked(facts.obj) else since
-    since = None if begun else since
-    if observed is None or isinstance(result, Sent):
-        return since
-    progress = facts.resource.progress(observed)
-    if progress in _ENDS_A_RUN and not predicates.runtime_used_up(facts.obj, facts.now):
-        return None
-    runs = progress in _RUNS or state in facts.resource.costs_early
-    return facts.now if since is None and runs else since
-
-
 def _attempts(
     facts: Facts[SpecT, StatusT, ObsT], result: Result[ObsT], report: Report, retry_policy: RetryPolicy
 ) -> Fields:
     """Consecutive failures, and the earliest next attempt."""
     status = facts.obj.status
     if report.retry is None:
-        settled = isinstance(result, Accepted) or (report.ready == "True" and _lasting(facts))
+        settled = isinstance(result, Accepted) or (report.ready == "True" and recovery.lasted(facts.obj, facts.now))
         return {"failures": None if settled else status.failures, "next_attempt_time": report.next_attempt}
     if facts.error is not None:  # a look is not an attempt: it neither changes the model nor delays the next create
         advised = retry_policy.wait(report.retry, report.retry_after, facts.unanswered)
@@ -391,32 +322,14 @@ def _attempts(
     wait = retry_policy.wait(report.retry, report.retry_after, failures)
     create_refused = isinstance(result, Rejected) and result.intent is not None
     untried = create_refused and (facts.full + 1) % max(len(facts.models), 1) != 0
-    if report.reason is Reason.WAITING_FOR_CAPACITY and untried:
+    if report.reason == Reason.WAITING_FOR_CAPACITY and untried:
         wait = 0.0
     return {"failures": failures, "next_attempt_time": whole_seconds(facts.now, wait) if wait else None}
 
 
-def _recoveries(facts: Facts[SpecT, StatusT, ObsT], action: Action, result: Result[ObsT], report: Report) -> int | None:
-    """Consecutive restarts and recreations: counted when they begin, forgotten after a long run."""
-    obj, view = facts.obj, facts.view
-    if report.ready == "True" and _lasting(facts):
-        return None
-    if isinstance(action, actions.Replace) or (isinstance(action, actions.Forget) and not view.replacing):
-        return recovery.counted(obj, view.seen, view.recovery, facts.now) or None
-    if begins(facts, action, result):
-        return _restarts(facts)
-    return recovery.in_a_row(obj, view.seen, facts.now) or None  # a long run may end in this pass
-
-
-def _lasting(facts: Facts[SpecT, StatusT, ObsT]) -> bool:
-    since = recovery.steady_since(facts.obj)
-    return since is not None and facts.now - since >= recovery.LASTING
-
-
 def _conditions(facts: Facts[SpecT, StatusT, ObsT], report: Report) -> Iterator[Wanted]:
     yield from conditions_of(facts.obj.status.conditions, report, facts.now)
-    before = facts.obj.status.env_digest
-    outdated = facts.env_digest and before and facts.env_digest != before
+    outdated = predicates.env_changed(facts.obj.status.env_digest, facts.env_digest)
     if outdated and facts.view.difference not in _APPLIED and not supersedes(facts.obj.status):
         message = (
             "a Secret or ConfigMap of the spec has changed since the create; updateStrategy.type: Recreate applies it"

@@ -43,15 +43,15 @@ def step_of(
     difference, change, differs = predicates.difference(resource, obj, sight.observed, intent, env_digest, now, ids)
     if difference is Difference.BLUE_GREEN and (failed := has_failed(obj, env_digest)):
         difference, differs = Difference.GREEN_FAILED, failed.message
-    asked = recovery.recovery(obj, sight.seen, now)
+    requested = recovery.recovery(obj, sight.seen, now)
     replaced = sight.observed if difference in recovery.ANEW else None
     as_made = replaced is not None and predicates.as_made(resource, obj, replaced, env_digest)
-    held_back = recovery.held_back(obj, sight.seen, asked, difference, now, as_made=as_made)
+    held_back = recovery.held_back(obj, sight.seen, requested, difference, now, as_made=as_made)
     beside = difference is Difference.BLUE_GREEN and not former(obj.status)
-    replaces = difference is Difference.REPLACEABLE or asked is Recovery.RECREATE
+    replaces = difference is Difference.REPLACEABLE or requested is Recovery.RECREATE
     begins = replaces and not held_back and not obj.status.replacing
     ends_first = begins and sight.seen in THERE and _lives(obj)
-    return Step(difference, change, differs, asked, held_back, beside, ends_first)
+    return Step(difference, change, differs, requested, held_back, beside, ends_first)
 
 
 def ahead_of(step: Step, obj: Resource[SpecT, StatusT], seen: Seen, gate: Gate, *, creates: bool, sent: bool) -> Ahead:

@@ -60,7 +60,7 @@ def told(report: Report, row: Unended) -> Report:
     """The report, which says that the former resource cannot be ended; what else keeps it from being Ready leads."""
     words = (clause(report.message), f"the former one, {row.cloud_id}, cannot be ended: {row.refusal.message}")
     report = replace(report, message="; ".join(filter(None, words)))
-    if report.ready != "True" and report.reason is not Reason.DELETING:
+    if report.ready != "True" and report.reason != Reason.DELETING:
         return report
     return replace(report, ready="False", trouble=row.refusal.trouble, reason=row.refusal.reason)
 

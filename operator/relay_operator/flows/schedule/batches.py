@@ -5,12 +5,12 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Final
 
-from pydantic import JsonValue, TypeAdapter
+from pydantic import JsonValue
 
 from relay_kube.kube import JsonObject, ResourceType
 from relay_operator.api import inferencebatch, meta
 from relay_operator.api.inferencebatch_spec import OnExisting
-from relay_operator.api.inferencebatchschedule import PLACEHOLDERS, SCHEDULE_LABEL
+from relay_operator.api.inferencebatchschedule import PLACEHOLDERS, SCHEDULE_LABEL, InferenceBatchSchedule
 from relay_operator.api.meta import API_VERSION, ObjectKey, rfc3339
 from relay_operator.engine.entry import Entry
 from relay_operator.engine.fit_schema import moment
@@ -23,7 +23,6 @@ TYPE: Final = ResourceType(inferencebatch.DEFINITION.plural, meta.GROUP, meta.VE
 SCHEDULED_AT: Final = f"{meta.ANNOTATION_PREFIX}scheduled-at"
 """The annotation with the scheduled time of a batch."""
 
-_OBJECT: Final[TypeAdapter[JsonObject]] = TypeAdapter(JsonObject)
 _LONG_AGO: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _FORMS: Final = {"date": "%Y-%m-%d", "year": "%Y", "month": "%m", "day": "%d", "hour": "%H", "minute": "%M"}
 _FIELDS: Final = (("input", "url"), ("output", "url"), ("output", "configMapRef", "name"))
@@ -48,25 +47,20 @@ def _child(key: ObjectKey, entry: Entry) -> Child:
     )
 
 
-def manifest(schedule: ObjectKey, uid: str, body: bytes, start: StartBatch) -> JsonObject:
-    """The batch of one time, from the schedule's own JSON, whose time zone must exist.
-
-    Copies the template as written, apart from its placeholders, so that fields of later releases survive.
-    """
-    spec = part(_OBJECT.validate_json(body), "spec")
-    template, zone = part(spec, "batchTemplate"), spec.get("timeZone")
-    local = start.scheduled.astimezone(zone_of(zone if isinstance(zone, str) else None))
+def manifest(schedule: InferenceBatchSchedule, start: StartBatch) -> JsonObject:
+    """The batch of one time, from the schedule's template; its time zone must exist."""
+    template, zone = schedule.spec.batch_template, zone_of(schedule.spec.time_zone)
     return {
         "apiVersion": API_VERSION,
         "kind": KIND,
         "metadata": {
             "name": start.name,
-            "namespace": schedule.namespace,
-            "labels": {**part(template, "metadata", "labels"), SCHEDULE_LABEL: schedule.name},
+            "namespace": schedule.metadata.namespace,
+            "labels": {**part(template, "metadata", "labels"), SCHEDULE_LABEL: schedule.metadata.name},
             "annotations": {**part(template, "metadata", "annotations"), SCHEDULED_AT: rfc3339(start.scheduled)},
-            "ownerReferences": [owner(schedule, uid)],
+            "ownerReferences": [owner(schedule.key, schedule.metadata.uid)],
         },
-        "spec": filled({**part(template, "spec")}, start.name, local),
+        "spec": filled({**part(template, "spec")}, start.name, start.scheduled.astimezone(zone)),
     }
 
 
@@ -86,9 +80,9 @@ def filled(spec: JsonObject, name: str, scheduled: datetime) -> JsonObject:
     return spec
 
 
-def one_output(body: bytes) -> str:
-    """The output of all batches of this schedule, if none may take it from another; else empty."""
-    output = part(_OBJECT.validate_json(body), "spec", "batchTemplate", "spec", "output")
+def one_output(template: Mapping[str, JsonValue]) -> str:
+    """The output of all batches of this template, if none may take it from another; else empty."""
+    output = part(template, "spec", "output")
     place = output.get("url") or part(output, "configMapRef").get("name")
     fails = output.get("onExisting", OnExisting.FAIL) == OnExisting.FAIL
     return place if fails and isinstance(place, str) and not _PLACEHOLDER.search(place) else ""

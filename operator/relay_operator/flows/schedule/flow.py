@@ -11,18 +11,18 @@ from relay_operator.api.conditions import Reason
 from relay_operator.api.inferencebatchschedule import (
     DEFINITION,
     InferenceBatchSchedule,
-    InferenceBatchScheduleStatus,
 )
-from relay_operator.api.meta import ObjectKey, ObjectMeta
+from relay_operator.api.meta import ObjectKey
 from relay_operator.engine.engine import Engine
 from relay_operator.engine.entry import Entry
 from relay_operator.engine.events import Note
 from relay_operator.engine.fence import SupersededError, fence
-from relay_operator.engine.flow import Flow, Told, Turn
+from relay_operator.engine.flow import Flow, Turn
 from relay_operator.engine.kind import resource_type
 from relay_operator.engine.memory import Memory
 from relay_operator.engine.object_writer import ObjectWriter
 from relay_operator.engine.queue import Priority
+from relay_operator.engine.report import Told
 from relay_operator.flows.schedule import batches
 from relay_operator.flows.schedule.decide import (
     Action,
@@ -58,27 +58,11 @@ class ScheduleMemory(Memory):
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
-    """A schedule, and its JSON, which is the source of its batches."""
-
-    schedule: InferenceBatchSchedule
-    body: bytes
-
-    @property
-    def metadata(self) -> ObjectMeta:
-        return self.schedule.metadata
-
-    @property
-    def status(self) -> InferenceBatchScheduleStatus:
-        return self.schedule.status
-
-
-@dataclass(frozen=True, slots=True)
 class ScheduleFacts:
     """What a pass gathered; everything after is decided from it alone."""
 
     key: ObjectKey
-    written: Written
+    schedule: InferenceBatchSchedule
     now: datetime
     view: View
     trouble: Trouble | None
@@ -99,7 +83,7 @@ class Done:
 
 
 @dataclass(frozen=True, slots=True)
-class ScheduleFlow(Flow[Written, ScheduleFacts, Decision, Done, ScheduleMemory]):
+class ScheduleFlow(Flow[InferenceBatchSchedule, ScheduleFacts, Decision, Done, ScheduleMemory]):
     """The `Flow` of schedules."""
 
     engine: Engine
@@ -110,15 +94,15 @@ class ScheduleFlow(Flow[Written, ScheduleFacts, Decision, Done, ScheduleMemory])
     def type(self) -> ResourceType:
         return resource_type(DEFINITION)
 
-    def parse(self, body: bytes) -> Written:
-        return Written(InferenceBatchSchedule.model_validate_json(body), body)
+    def parse(self, body: bytes) -> InferenceBatchSchedule:
+        return InferenceBatchSchedule.model_validate_json(body)
 
     def memory(self, uid: str) -> ScheduleMemory:
         return ScheduleMemory(uid)
 
-    async def gather(self, turn: Turn, obj: Written, memory: ScheduleMemory) -> ScheduleFacts:
-        found, trouble = _timetable(obj.schedule)
-        view = _view(obj.schedule, found, self.engine.cache.owned_by(turn.key, turn.uid), turn.now)
+    async def gather(self, turn: Turn, obj: InferenceBatchSchedule, memory: ScheduleMemory) -> ScheduleFacts:
+        found, trouble = _timetable(obj)
+        view = _view(obj, found, self.engine.cache.owned_by(turn.key, turn.uid), turn.now)
         return ScheduleFacts(turn.key, obj, turn.now, view, trouble)
 
     def plan(self, facts: ScheduleFacts) -> Decision:
@@ -162,7 +146,7 @@ class ScheduleFlow(Flow[Written, ScheduleFacts, Decision, Done, ScheduleMemory])
         """The API server, for one write right now. Raises KubeError if another replica, or another pass, decides."""
         if not self.leading():
             raise NotLeading
-        if not fence(self.engine.cache, facts.key, facts.written.metadata, None)():
+        if not fence(self.engine.cache, facts.key, facts.schedule.metadata, None)():
             raise SupersededError
         return self.engine.kube
 
@@ -173,8 +157,8 @@ class ScheduleFlow(Flow[Written, ScheduleFacts, Decision, Done, ScheduleMemory])
         start = next((each for each in decision.actions if isinstance(each, StartBatch)), None)
         if start is None or not any(map(_replaces, decision.actions)):
             return decision.actions
-        key, uid = facts.key, facts.written.metadata.uid
-        body = batches.manifest(key, uid, facts.written.body, start)
+        key, uid = facts.key, facts.schedule.metadata.uid
+        body = batches.manifest(facts.schedule, start)
         try:
             await self._fenced(facts).try_create(batches.TYPE, key.namespace, body)
         except AlreadyExists:
@@ -191,9 +175,9 @@ class ScheduleFlow(Flow[Written, ScheduleFacts, Decision, Done, ScheduleMemory])
 
     async def _start(self, facts: ScheduleFacts, start: StartBatch, done: Done, memory: ScheduleMemory) -> None:
         """Create the batch, or find that it exists; its name rules out a second one."""
-        key, uid = facts.key, facts.written.metadata.uid
+        key, uid = facts.key, facts.schedule.metadata.uid
         try:
-            body = batches.manifest(key, uid, facts.written.body, start)
+            body = batches.manifest(facts.schedule, start)
             raw = await self._fenced(facts).create(batches.TYPE, key.namespace, body)
         except AlreadyExists:
             raw = await self.engine.kube.get(batches.TYPE, key.namespace, start.name)
@@ -223,11 +207,11 @@ class ScheduleFlow(Flow[Written, ScheduleFacts, Decision, Done, ScheduleMemory])
         self.engine.announce(facts.key, memory, Note(kind, tell.matter, tell.text))
 
     def tell(self, turn: Turn, facts: ScheduleFacts, action: Decision, result: Done, memory: ScheduleMemory) -> Told:
-        schedule, trouble = facts.written.schedule, facts.trouble
+        schedule, trouble = facts.schedule, facts.trouble
         if result.refused:
             trouble = Trouble(Reason.TEMPLATE_REFUSED, result.refused)
         children = batches.children(self.engine.cache.owned_by(turn.key, turn.uid))
-        contested = batches.one_output(facts.written.body)
+        contested = batches.one_output(schedule.spec.batch_template)
         finding = ScheduleFinding(children, turn.now, result.started, action.next, trouble, contested)
         report = report_of(schedule, finding, tuple(self._looks(turn, action, memory)))
         after = new_status(schedule, finding)

@@ -11,7 +11,8 @@ from prometheus_client import CollectorRegistry
 
 from relay_client import ConnectionPool, PaymentRequired
 from relay_operator.accounts.accounts import Accounts
-from relay_operator.api.cloudaccount import CLOUD_ACCOUNT, AccountStatus, CloudAccount, Spend
+from relay_operator.api.cloudaccount import CLOUD_ACCOUNT, CloudAccount
+from relay_operator.api.cloudaccount_status import AccountStatus, Spend
 from relay_operator.api.meta import RECONCILE_AT, ObjectKey
 from relay_operator.engine.account import AccountReady
 from relay_operator.engine.controller import Controller

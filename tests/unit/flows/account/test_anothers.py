@@ -11,7 +11,8 @@ import pytest
 import pytest_asyncio
 
 from relay_operator.accounts.account_object import is_anothers
-from relay_operator.api.cloudaccount import CLUSTER_CLOUD_ACCOUNT, AccountStatus, ClusterCloudAccount
+from relay_operator.api.cloudaccount import CLUSTER_CLOUD_ACCOUNT, ClusterCloudAccount
+from relay_operator.api.cloudaccount_status import AccountStatus
 from relay_operator.api.meta import FINALIZER, ObjectKey
 from relay_operator.engine.account import AccountRefused
 from relay_operator.engine.controller import Controller

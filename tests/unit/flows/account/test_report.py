@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from relay_client import Cloud
-from relay_operator.api.cloudaccount import AccountStatus, CloudAccount, InUse, Spend, WebhookStatus
+from relay_operator.api.cloudaccount import CloudAccount
+from relay_operator.api.cloudaccount_status import AccountStatus, InUse, Spend, WebhookStatus
 from relay_operator.api.conditions import ConditionType, Reason
 from relay_operator.api.meta import ObjectKey
 from relay_operator.engine import conditions
@@ -85,6 +86,15 @@ def test_a_pass_that_found_nothing_new_writes_nothing(ready: AccountReady) -> No
     later = NOW + timedelta(hours=1)
     assert status_patch(before, new_status(before, _finding(ready, _seen(), now=later))) == {}
     assert status_patch(before, new_status(before, _finding(ready, None, now=later))) == {}
+
+
+def test_what_another_release_told_stays_while_nothing_is_looked_at(ready: AccountReady) -> None:
+    told = new_status(AccountStatus(), _finding(ready, _seen()))
+    words = [one.model_copy(update={"reason": "OfAnotherRelease"}) for one in told.conditions]
+    before = told.model_copy(update={"conditions": words})
+    after = new_status(before, _finding(SILENT))
+    assert _says(after, ConditionType.READY) == ("True", "OfAnotherRelease")
+    assert _says(after, ConditionType.WEBHOOK_READY) == ("True", "OfAnotherRelease")
 
 
 def test_money_that_drifts_as_workloads_run_is_not_written(ready: AccountReady) -> None:

@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from relay_operator.api.cloudaccount import MAX_SPENDERS, AccountStatus, Spend, Spent
+from relay_operator.api.cloudaccount_status import MAX_SPENDERS, AccountStatus, Spend, Spent
 from relay_operator.crds.structural import structural
 from relay_operator.engine.status import dumped
 from relay_operator.flows.account.spend import Owner, month_of, names_by_id, worth_telling

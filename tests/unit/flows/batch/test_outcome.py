@@ -42,6 +42,15 @@ def test_failed_tells_its_reason_first_and_then_those_of_its_records() -> None:
     assert outcome(status(ending=ending), Return.NEVER).message == ending.message
 
 
+def test_failed_tells_a_reason_of_another_release_or_of_an_edited_mark_as_it_is() -> None:
+    ending = Ending(reason="OfAnotherRelease", message="it is over")
+    told = outcome(status(ending=ending), Return.NEVER)
+    assert (told.reason, [(each.type, each.reason) for each in told.extra]) == (
+        "OfAnotherRelease",
+        [(ConditionType.FAILED, "OfAnotherRelease")],
+    )
+
+
 def test_the_most_frequent_reasons_are_shown_and_no_more_than_five() -> None:
     reasons = Reasons()
     for code, times in {"a": 1, "b": 3, "c": 2, "d": 1, "e": 1, "f": 1}.items():

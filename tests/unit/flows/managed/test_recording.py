@@ -9,9 +9,9 @@ from pydantic import JsonValue
 from relay_client import NotFound
 from relay_operator.api import meta
 from relay_operator.engine.actions import Nothing
-from relay_operator.engine.flow import Told
 from relay_operator.engine.persist import PaidFor
 from relay_operator.engine.queue import Priority
+from relay_operator.engine.report import Told
 from relay_operator.engine.workers import Workers
 from relay_operator.flows.managed.flow import ManagedFlow
 from relay_operator.flows.managed.memory import ManagedMemory

@@ -1,11 +1,11 @@
 """The batches of a schedule: how they are read from the cache, and the manifest of a new one."""
 
-import json
-
 import pytest
 from pydantic import JsonValue
+from pydantic_core import to_json
 
 from relay_kube.kube import JsonObject
+from relay_operator.api.inferencebatchschedule import InferenceBatchSchedule
 from relay_operator.api.meta import API_VERSION, FINALIZER, ObjectKey
 from relay_operator.engine.cache import Cache
 from relay_operator.flows.schedule.batches import KIND, children, controlled_by, filled, manifest, one_output
@@ -30,6 +30,12 @@ def batch(**metadata: JsonValue) -> JsonObject:
         "ownerReferences": [OWNER],
     }
     return {"metadata": known | metadata}
+
+
+def nightly(template: JsonValue, **spec: JsonValue) -> InferenceBatchSchedule:
+    metadata = {"namespace": SCHEDULE.namespace, "name": SCHEDULE.name, "uid": "s1"}
+    asked: JsonObject = {"schedule": "@hourly", "batchTemplate": template, **spec}
+    return InferenceBatchSchedule.model_validate_json(to_json({"metadata": metadata, "spec": asked}))
 
 
 def test_the_batches_are_read_from_what_the_cache_keeps() -> None:
@@ -60,8 +66,7 @@ def test_a_batch_is_the_template_with_a_name_an_owner_and_its_time() -> None:
         "metadata": {"labels": {"team": "search"}, "annotations": {"note": "x", "gpurelay.dev/scheduled-at": "mine"}},
         "spec": {"model": "m", "fieldOfALaterRelease": {"kept": True}},
     }
-    body = json.dumps({"spec": {"schedule": "@hourly", "batchTemplate": template}}).encode()
-    assert manifest(SCHEDULE, "s1", body, StartBatch("nightly-7", NOON)) == {
+    assert manifest(nightly(template), StartBatch("nightly-7", NOON)) == {
         "apiVersion": API_VERSION,
         "kind": "InferenceBatch",
         "metadata": {
@@ -83,8 +88,7 @@ def test_placeholders_stand_for_the_name_and_for_the_time_in_the_schedules_zone(
             "metadata": {"note": "{name}"},
         }
     }
-    spec: JsonObject = {"timeZone": "Pacific/Auckland", "batchTemplate": template}
-    made = manifest(SCHEDULE, "s1", json.dumps({"spec": spec}).encode(), StartBatch("nightly-7", NOON))
+    made = manifest(nightly(template, timeZone="Pacific/Auckland"), StartBatch("nightly-7", NOON))
     assert made["spec"] == {
         "input": {"url": "s3://in/2026/11/22/0100.jsonl"},
         "output": {"configMapRef": {"name": "answers-2026-11-22"}, "url": "s3://out/2026-11-22/nightly-7"},
@@ -129,5 +133,4 @@ def test_only_what_the_very_schedule_controls_is_its_own(found: JsonObject, ours
     ],
 )
 def test_only_an_output_without_a_placeholder_is_that_of_all_batches(output: JsonValue, expected: str) -> None:
-    body = json.dumps({"spec": {"batchTemplate": {"spec": {"output": output}}}}).encode()
-    assert one_output(body) == expected
+    assert one_output({"spec": {"output": output}}) == expected
