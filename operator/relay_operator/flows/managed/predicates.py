@@ -249,8 +249,8 @@ def unseen_stop(
     """The stop that people want of what costs something as far as status records; None if it is to run, or to end."""
     wanted, status = demand(obj), obj.status
     stops = wanted is Demand.DELETE_STOPPING or (wanted is Demand.EXIST and not running_wanted(obj, now))
-    costs = status.id and status.state in BILLED | resource.costs_early
-    return resource.stop(status.id) if status.id and stops and costs and is_powered(resource) else None
+    costs = status.state in BILLED | resource.costs_early
+    return resource.stop(status.id) if status.id and costs and stops and is_powered(resource) else None
 
 
 def change_named(
