@@ -128,7 +128,7 @@ def sell(models: Iterable[GpuModel], sizes: Iterable[CpuSize], disk_images: Mapp
 
 def cpu_size(wanted: str | None) -> CpuSize:
     """The size that a request names, or the cheapest; ApiError 422 if the catalog does not have it."""
-    if wanted is None:
+    if not wanted:
         return min(CPU_SIZES.values(), key=lambda size: size.price_per_hour_cents)
     return entry("resourceSize", CPU_SIZES, wanted)
 

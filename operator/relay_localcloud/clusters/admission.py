@@ -22,7 +22,7 @@ from relay_wire.clusters import ClusterCreate, ClusterStatus
 
 def create(tx: Tx, vault: Vault, organization_id: str, body: ClusterCreate, price_factor: float) -> Cluster:
     """Create a cluster and place its replicas; ApiError with a capacity code if none of them finds room."""
-    tier = admission.STANDARD if body.tier is None else body.tier
+    tier = body.tier or "standard"
     admission.require_disk(body.disk_size_gb)
     admission.require_count("gpusPerReplica", body.gpus_per_replica)
     require_replica_count(body.replica_count or 1)

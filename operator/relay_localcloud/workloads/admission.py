@@ -25,8 +25,7 @@ from relay_wire.clusters import ClusterCreate
 from relay_wire.pods import PodCreate, PodStatus
 from relay_wire.vms import VmCreate
 
-STANDARD: Final = "standard"
-TIERS: Final = frozenset({STANDARD, SPOT})
+TIERS: Final = frozenset({"standard", SPOT})
 VM_TIERS: Final = TIERS | {"beta", "production"}
 LARGEST_DISK_GB: Final = 65_536
 _QUOTAS: Final = {POD: (quotas.PODS, quotas.TERMINATED_PODS), VM: (quotas.VMS, quotas.TERMINATED_VMS)}

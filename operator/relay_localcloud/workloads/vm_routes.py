@@ -54,7 +54,7 @@ def create_vm(
 def make_vm(tx: Tx, vault: Vault, organization_id: str, body: VmCreate, factor: float = 1.0) -> Workload:
     """Create a VM from its body, at the catalog's price times a factor; ApiError as the operation answers it."""
     require_offered(tx, Noun.VM)
-    tier = admission.STANDARD if body.tier is None else body.tier
+    tier = body.tier or "standard"
     admission.require_disk(body.disk_size_gb)
     admission.require_count("gpuCount", body.gpu_count)
     admission.require_tier(tier, admission.VM_TIERS)
